@@ -1,0 +1,123 @@
+"""What all estimators share: their input, and the way from an affinity to labels."""
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import validate_data
+
+from spdcluster.arguments import check_int
+from spdcluster.geometry.checks import as_float_array, check_matrices
+
+
+class AffinityClusterer(ClusterMixin, BaseEstimator):
+    """Base of the estimators: `fit` checks the input, asks `_express` for the affinity, and cuts it.
+
+    A subclass stores its parameters in ``__init__`` (among them n_clusters, n_init, random_state) and
+    defines
+
+    * ``_express(X)``: sets ``representation_``, ``affinity_`` (CSR, N x N) and what it has to report;
+    * ``_input_kind()``: "matrices" for (n_matrices, d, d), SPD or HPD; "vectors" for 2-D input or
+      matrices that will be flattened; "gram" for a precomputed kernel.
+
+    Fitted attributes set here: ``labels_``, ``embedding_``, ``eigenvalues_``.
+    """
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Cluster the matrices.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_matrices, d, d)
+            SPD or HPD matrices; for a Euclidean kernel also vectors, shape (n_samples, n_features);
+            for ``kernel="precomputed"`` the Gram matrix, shape (N, N).
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        n_clusters = check_int(self.n_clusters, "n_clusters", low=1)
+        n_init = check_int(self.n_init, "n_init", low=1)
+        X = self._check_input(X)
+        if len(X) < n_clusters:
+            raise ValueError(
+                f"n_clusters={n_clusters} is more than the n_samples={len(X)} matrices given; "
+                "n_clusters must be at most their number"
+            )
+        self._express(X)
+        self._cut(n_clusters, n_init)
+        return self
+
+    def _cut(self, n_clusters: int, n_init: int) -> None:
+        from spdcluster.graph import spectral_clustering
+
+        W, place = self._graph()
+        if W.shape[0] < n_clusters:
+            warnings.warn(
+                f"only {W.shape[0]} distinct matrices for n_clusters={n_clusters}: each is a cluster",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        result = spectral_clustering(
+            W,
+            min(n_clusters, W.shape[0]),
+            n_init=n_init,
+            random_state=self.random_state,
+            **self._graph_options(),
+        )
+        self.labels_ = result.labels if place is None else result.labels[place]
+        self.embedding_ = result.embedding if place is None else result.embedding[place]
+        self.eigenvalues_ = result.eigenvalues
+
+    def _express(self, X: NDArray[Any]) -> None:
+        raise NotImplementedError
+
+    def _graph(self) -> tuple[Any, NDArray[np.intp] | None]:
+        """The graph to cut, and the place in it of each input (None: one node an input, in order)."""
+        return self.affinity_, None
+
+    def _input_kind(self) -> str:
+        raise NotImplementedError
+
+    def _graph_options(self) -> dict[str, Any]:
+        """Options of `spectral_clustering` beyond the number of clusters, n_init and the seed."""
+        return {}
+
+    def _check_input(self, X: Any, *, reset: bool = True) -> NDArray[Any]:
+        """The input as a float array of a kind that this estimator accepts; at least two of them."""
+        kind = self._input_kind()
+        least = 2 if reset else 1
+        if kind == "gram" or (kind == "vectors" and _dimensions(X) != 3):
+            X = validate_data(
+                self, X, reset=reset, ensure_min_samples=least, dtype=[np.float64, np.float32]
+            )
+        else:
+            X = as_float_array(X, "X")
+            # definiteness is checked where the logarithms or determinants are taken
+            X = check_matrices(X, positive_definite=False, min_matrices=least)
+        if reset:
+            self._shape_of_one = X.shape[1:]
+        elif X.shape[1:] != self._shape_of_one:
+            raise ValueError(
+                f"X must hold inputs of shape {self._shape_of_one}, as in fit; got {X.shape[1:]}"
+            )
+        return X
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        kind = self._input_kind()
+        tags.input_tags.two_d_array = kind != "matrices"
+        tags.input_tags.three_d_array = kind != "gram"
+        tags.input_tags.pairwise = kind == "gram"
+        return tags
+
+
+def _dimensions(X: Any) -> int:
+    try:
+        return int(np.ndim(X))
+    except ValueError:  # ragged lists: the checks will say so
+        return 0

@@ -1,0 +1,422 @@
+"""The exact solver of one row: a primal active set with a Cholesky factor that follows its atoms.
+
+For one row it solves, over ``c`` with ``c_self = 0``,
+
+    min_c  c.(K + mu I).c / 2 - k.c + lam |c|_1,        lam = alpha*l1_ratio/2, mu = alpha*(1-l1_ratio)/2,
+
+half of the objective of DESIGN (the constant ``k_ii`` aside). Optimality: the gradient
+``g_j = k_j - (cK)_j - mu c_j`` has ``|g_j| <= lam`` for every j, with equality and the sign of ``c_j``
+where ``c_j != 0``.
+
+Each round scans all columns, adds the worst violators, solves for the current signs, walks there until
+the first coefficient reaches zero, drops it, and goes on until the signs hold. The objective falls in
+every round, so that no set of signs returns.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spdcluster.expression.compiled import compiled
+
+# A pivot below this share of its diagonal entry means an atom that depends on the others. Floored there,
+# the step follows the flat direction until some coefficient reaches zero and leaves: no special case.
+PIVOT_FLOOR = 1e-13
+
+# Fewer chunks hide violators, more fill the working set in vain; measured on 1024 textures.
+CHUNK_COLUMNS, MAX_ADDED = 32, 4
+
+# A column counts as violated from this share of the penalty on.
+SLACK = 1e-10
+
+SOLVED, STOPPED, OUT_OF_ROOM = 0, 1, 2
+
+
+@compiled
+def append_atom(
+    L: NDArray[Any], m: int, column: NDArray[Any], diagonal: float
+) -> None:  # pragma: no cover
+    """Grow the Cholesky factor ``L`` (m, m) by an atom with kernel values `column` (m,)."""
+    for a in range(m):
+        value = column[a]
+        for b in range(a):
+            value -= L[a, b] * L[m, b]
+        L[m, a] = value / L[a, a]
+    pivot = diagonal
+    for a in range(m):
+        pivot -= L[m, a] * L[m, a]
+    L[m, m] = np.sqrt(max(pivot, PIVOT_FLOOR * diagonal, 1e-300))
+
+
+@compiled
+def remove_atom(L: NDArray[Any], m: int, position: int) -> None:  # pragma: no cover
+    """Shrink the factor of m atoms by one; the trailing part takes a rank-one update (Givens)."""
+    spare = np.empty(m - position - 1)
+    for a in range(position + 1, m):
+        spare[a - position - 1] = L[a, position]
+    for a in range(position, m - 1):
+        for b in range(position):
+            L[a, b] = L[a + 1, b]
+        for b in range(position, a + 1):
+            L[a, b] = L[a + 1, b + 1]
+    n = m - 1 - position
+    for j in range(n):
+        pivot = L[position + j, position + j]
+        r = np.sqrt(pivot * pivot + spare[j] * spare[j])
+        cos, sin = pivot / r, spare[j] / r
+        L[position + j, position + j] = r
+        for i in range(j + 1, n):
+            below = L[position + i, position + j]
+            L[position + i, position + j] = cos * below + sin * spare[i]
+            spare[i] = cos * spare[i] - sin * below
+
+
+@compiled
+def solve_factored(L: NDArray[Any], m: int, x: NDArray[Any]) -> None:  # pragma: no cover
+    """Solve ``L L^T y = x`` in place for the leading m entries."""
+    for a in range(m):
+        value = x[a]
+        for b in range(a):
+            value -= L[a, b] * x[b]
+        x[a] = value / L[a, a]
+    for a in range(m - 1, -1, -1):
+        x[a] /= L[a, a]
+        value = x[a]
+        for b in range(a):
+            x[b] -= L[a, b] * value
+
+
+@compiled
+def settle_signs(
+    k: NDArray[Any],
+    lam: float,
+    atoms: NDArray[Any],
+    c: NDArray[Any],
+    signs: NDArray[Any],
+    L: NDArray[Any],
+    m: int,
+    target: NDArray[Any],
+) -> int:  # pragma: no cover
+    """Solve on the atoms, dropping those whose coefficient changes sign, until none does.
+
+    `atoms`, `c`, `signs` (m of each are in use) and the factor `L` are changed in place; returns m.
+    """
+    while m > 0:
+        for a in range(m):
+            target[a] = k[atoms[a]] - lam * signs[a]
+        solve_factored(L, m, target)
+        # walk from c to the target until the first coefficient reaches zero
+        step, leaving = 1.0, -1
+        for a in range(m):
+            if target[a] * signs[a] <= 0.0:
+                here = c[a] / (c[a] - target[a]) if c[a] != 0.0 else 0.0
+                if here < step or leaving < 0:
+                    step, leaving = min(here, step), a
+        for a in range(m):
+            c[a] += step * (target[a] - c[a])
+        if leaving < 0:
+            return m
+        remove_atom(L, m, leaving)
+        for a in range(leaving, m - 1):
+            atoms[a], c[a], signs[a] = atoms[a + 1], c[a + 1], signs[a + 1]
+        m -= 1
+    return m
+
+
+@compiled
+def gradient(
+    K: NDArray[Any],
+    k: NDArray[Any],
+    atoms: NDArray[Any],
+    c: NDArray[Any],
+    m: int,
+    out: NDArray[Any],
+) -> None:  # pragma: no cover
+    """``k - c K`` over all columns (the elastic term left out), four atoms at a time."""
+    n = len(k)
+    a = 0
+    for j in range(n):
+        out[j] = k[j]
+    while a + 4 <= m:
+        c0, c1, c2, c3 = c[a], c[a + 1], c[a + 2], c[a + 3]
+        K0, K1, K2, K3 = K[atoms[a]], K[atoms[a + 1]], K[atoms[a + 2]], K[atoms[a + 3]]
+        for j in range(n):
+            out[j] -= c0 * K0[j] + c1 * K1[j] + c2 * K2[j] + c3 * K3[j]
+        a += 4
+    while a < m:
+        c0 = c[a]
+        K0 = K[atoms[a]]
+        for j in range(n):
+            out[j] -= c0 * K0[j]
+        a += 1
+
+
+@compiled
+def worst_of_chunks(g: NDArray[Any], limit: float, worst: NDArray[Any]) -> int:  # pragma: no cover
+    """The largest ``|g_j| > limit`` of each chunk of columns; returns how many there are."""
+    found = 0
+    n = len(g)
+    for start in range(0, n, CHUNK_COLUMNS):
+        best, where = limit, -1
+        high = 0.0
+        stop = min(n, start + CHUNK_COLUMNS)
+        for j in range(start, stop):
+            high = max(high, abs(g[j]))
+        if high > best:
+            for j in range(start, stop):
+                if abs(g[j]) == high:
+                    where = j
+                    break
+        if where >= 0:
+            worst[found] = where
+            found += 1
+    return found
+
+
+@compiled
+def solve_row(
+    K: NDArray[Any],
+    k: NDArray[Any],
+    own: int,
+    lam: float,
+    mu: float,
+    slack: float,
+    max_rounds: int,
+    atoms: NDArray[Any],
+    c: NDArray[Any],
+    signs: NDArray[Any],
+    m: int,
+    L: NDArray[Any],
+    g: NDArray[Any],
+    work: NDArray[Any],
+    worst: NDArray[Any],
+) -> tuple[int, int, int]:  # pragma: no cover
+    """Solve one row on the columns of `k` (n,), from a factored start of m atoms.
+
+    A column counts as violated when ``|g_j| > lam + slack``. `own` is the column that may not be used
+    (-1: none). Returns (m, rounds, state), the state
+    one of SOLVED, STOPPED (by max_rounds) and OUT_OF_ROOM.
+    """
+    capacity = len(atoms)
+    for rounds in range(max_rounds):
+        gradient(K, k, atoms, c, m, g)
+        if own >= 0:
+            g[own] = 0.0
+        for a in range(m):
+            # solved for: what is left is rounding, taken out below
+            work[a] = g[atoms[a]] - mu * c[a] - lam * signs[a]
+            g[atoms[a]] = 0.0
+        found = worst_of_chunks(g, lam + slack, worst)
+        if found == 0:
+            polish(L, m, work, c, signs)
+            return m, rounds, SOLVED
+        # near the end one violator at a time: alone, it always moves the way of its sign
+        room = MAX_ADDED if 2 * rounds < max_rounds else 1
+        while found > room:
+            least = 0
+            for f in range(1, found):
+                if abs(g[worst[f]]) < abs(g[worst[least]]):
+                    least = f
+            found -= 1
+            worst[least] = worst[found]
+        if m + found > capacity:
+            return m, rounds, OUT_OF_ROOM
+        for f in range(found):
+            j = worst[f]
+            for a in range(m):
+                work[a] = K[atoms[a], j]
+            append_atom(L, m, work, K[j, j] + mu)
+            atoms[m], c[m], signs[m] = j, 0.0, np.sign(g[j])
+            m += 1
+        m = settle_signs(k, lam, atoms, c, signs, L, m, work)
+    return m, max_rounds, STOPPED
+
+
+@compiled
+def polish(
+    L: NDArray[Any], m: int, residual: NDArray[Any], c: NDArray[Any], signs: NDArray[Any]
+) -> None:  # pragma: no cover
+    """One step of iterative refinement, kept only if no coefficient changes sign."""
+    solve_factored(L, m, residual)
+    for a in range(m):
+        if (c[a] + residual[a]) * signs[a] <= 0.0:
+            return
+    for a in range(m):
+        c[a] += residual[a]
+
+
+@compiled
+def row_value(
+    k: NDArray[Any],
+    k_own: float,
+    own: int,
+    lam: float,
+    mu: float,
+    atoms: NDArray[Any],
+    c: NDArray[Any],
+    m: int,
+    g: NDArray[Any],
+    out: NDArray[Any],
+) -> None:  # pragma: no cover
+    """What the duality gap of one row needs, from its gradient ``g = k - c K``: see `duality_gap`."""
+    l1, l2, k_c, c_g = 0.0, 0.0, 0.0, 0.0
+    for a in range(m):
+        j = atoms[a]
+        l1 += abs(c[a])
+        l2 += c[a] * c[a]
+        k_c += k[j] * c[a]
+        c_g += g[j] * c[a]
+        g[j] -= mu * c[a]
+    steepest = 0.0
+    for j in range(len(g)):
+        if j != own:
+            steepest = max(steepest, abs(g[j]))
+    for a in range(m):
+        g[atoms[a]] += mu * c[a]
+    residual = k_own - k_c - c_g  # |phi_i - sum_j c_j phi_j|^2, as c.K.c = k.c - c.g
+    out[0] = 2.0 * lam * l1 + mu * l2 + residual
+    out[1] = k_own - k_c
+    out[2] = residual + mu * l2
+    out[3] = steepest
+
+
+def duality_gap(values: NDArray[Any], lam: NDArray[Any]) -> NDArray[np.float64]:
+    """Primal minus dual value of rows, shape (r,), from `values` (r, 4).
+
+    The columns are the primal value, ``<r, phi_i>``, ``|r|^2`` (with the elastic term) and the largest
+    ``|g_j|``. The elastic net is the lasso on features extended by ``sqrt(mu)`` times the identity; see
+    docs/method.md for the dual.
+    """
+    primal, inner, square, steepest = values.T
+    s = np.minimum(1.0, np.divide(lam, steepest, out=np.ones_like(lam), where=steepest > 0))
+    return np.maximum(primal - (2.0 * s * inner - s * s * square), 0.0)
+
+
+@compiled
+def solve_rows(
+    K: NDArray[Any],
+    n: int,
+    rows: NDArray[Any],
+    lam: NDArray[Any],
+    mu: NDArray[Any],
+    max_rounds: int,
+    capacity: int,
+    start_at: NDArray[Any],
+    start_atoms: NDArray[Any],
+    start_c: NDArray[Any],
+) -> tuple[NDArray[Any], ...]:  # pragma: no cover
+    """Solve some rows of a Gram matrix in memory, on its leading n columns.
+
+    Parameters
+    ----------
+    K : (>= n, >= n)
+    rows : (r,) which rows
+    lam, mu : (r,) penalties
+    start_at, start_atoms, start_c : codes to start from, as CSR over the r rows
+
+    Returns
+    -------
+    sizes (r,), atoms and coefficients (r, capacity), values (r, 4) as of `row_value`, rounds (r,) and
+    states (r,)
+    """
+    r = len(rows)
+    sizes, rounds, states = np.zeros(r, np.int64), np.zeros(r, np.int64), np.zeros(r, np.int64)
+    all_atoms, all_c = np.zeros((r, capacity), np.int64), np.zeros((r, capacity))
+    values = np.zeros((r, 4))
+    L, work, signs = np.zeros((capacity, capacity)), np.zeros(capacity), np.zeros(capacity)
+    g, worst = np.zeros(n), np.zeros(n // CHUNK_COLUMNS + 1, np.int64)
+    for t in range(r):
+        i = rows[t]
+        k, atoms, c = K[i, :n], all_atoms[t], all_c[t]
+        first, last = start_at[t], start_at[t + 1]
+        if last - first > capacity:
+            states[t] = OUT_OF_ROOM
+            continue
+        m = warm_start(
+            K, mu[t], start_atoms[first:last], start_c[first:last], atoms, c, signs, L, work
+        )
+        m = settle_signs(k, lam[t], atoms, c, signs, L, m, work)
+        m, rounds[t], states[t] = solve_row(
+            K,
+            k,
+            i,
+            lam[t],
+            mu[t],
+            SLACK * lam[t],
+            max_rounds,
+            atoms,
+            c,
+            signs,
+            m,
+            L,
+            g,
+            work,
+            worst,
+        )
+        sizes[t] = m
+        gradient(K, k, atoms, c, m, g)
+        row_value(k, K[i, i], i, lam[t], mu[t], atoms, c, m, g, values[t])
+    return sizes, all_atoms, all_c, values, rounds, states
+
+
+@compiled
+def warm_start(
+    K: NDArray[Any],
+    mu: float,
+    start_atoms: NDArray[Any],
+    start_c: NDArray[Any],
+    atoms: NDArray[Any],
+    c: NDArray[Any],
+    signs: NDArray[Any],
+    L: NDArray[Any],
+    work: NDArray[Any],
+) -> int:  # pragma: no cover
+    """Factor the atoms of a code that is already there; returns their number."""
+    for m in range(len(start_atoms)):
+        j = start_atoms[m]
+        for a in range(m):
+            work[a] = K[atoms[a], j]
+        append_atom(L, m, work, K[j, j] + mu)
+        atoms[m], c[m], signs[m] = j, start_c[m], np.sign(start_c[m])
+    return len(start_atoms)
+
+
+@compiled
+def code_new_rows(
+    K: NDArray[Any],
+    k: NDArray[Any],
+    lam: NDArray[Any],
+    mu: NDArray[Any],
+    labels: NDArray[Any],
+    n_classes: int,
+) -> tuple[NDArray[Any], NDArray[Any]]:  # pragma: no cover
+    """Code points with values `k` (r, n) on all n columns; what each class explains of them.
+
+    Returns ``-2 c_class.k + c_class.K.c_class``, shape (r, n_classes), and whether each code is not zero.
+    """
+    r, n = k.shape
+    explained, is_coded = np.zeros((r, n_classes)), np.zeros(r, np.bool_)
+    capacity = min(n, 64)
+    g, worst = np.zeros(n), np.zeros(n // CHUNK_COLUMNS + 1, np.int64)
+    atoms, c, signs = np.zeros(capacity, np.int64), np.zeros(capacity), np.zeros(capacity)
+    L, work = np.zeros((capacity, capacity)), np.zeros(capacity)
+    t = 0
+    while t < r:
+        m, _, state = solve_row(
+            K, k[t], -1, lam[t], mu[t], SLACK * lam[t], 1000, atoms, c, signs, 0, L, g, work, worst
+        )
+        if state == OUT_OF_ROOM and capacity < n:
+            capacity = min(n, 4 * capacity)
+            atoms, c, signs = np.zeros(capacity, np.int64), np.zeros(capacity), np.zeros(capacity)
+            L, work = np.zeros((capacity, capacity)), np.zeros(capacity)
+            continue
+        for a in range(m):
+            label = labels[atoms[a]]
+            explained[t, label] -= 2.0 * c[a] * k[t, atoms[a]]
+            for b in range(m):
+                if labels[atoms[b]] == label:
+                    explained[t, label] += c[a] * c[b] * K[atoms[a], atoms[b]]
+        is_coded[t] = m > 0
+        t += 1
+    return explained, is_coded

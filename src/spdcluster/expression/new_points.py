@@ -1,0 +1,70 @@
+"""Codes of new points on the training set, and how well each class explains them."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spdcluster.arguments import check_n_jobs
+from spdcluster.expression.threads import run_chunks
+from spdcluster.kernels.gram import Gram
+
+ROWS_PER_TASK = 256
+
+
+def class_residuals(
+    gram: Gram,
+    features: NDArray[Any],
+    labels: NDArray[np.int64],
+    *,
+    alpha: float,
+    alpha_mode: str = "absolute",
+    l1_ratio: float = 1.0,
+    n_jobs: int | None = None,
+) -> NDArray[np.float64]:
+    """How far each new point is from what the members of each class contribute to its code.
+
+    Each point x is coded on all N training points with the objective of `self_expression`; the
+    residual of a class is ``|phi(x) - sum_{j in class} c_j phi_j|^2``.
+
+    Parameters
+    ----------
+    gram : Gram
+        On the training set.
+    features : ndarray, shape (n_new, ...)
+        ``kernel.features(X_new)``.
+    labels : ndarray of int, shape (N,)
+        Class of each training point, 0 to n_classes - 1.
+
+    Returns
+    -------
+    residuals : ndarray, shape (n_new, n_classes)
+        Where a code is zero, the squared distance to the nearest member of each class instead.
+    """
+    from spdcluster.expression.active_set import code_new_rows
+
+    jobs = check_n_jobs(n_jobs)
+    K = np.require(gram.dense(jobs), np.float64, ["C", "W"])
+    diagonal = gram.diagonal()
+    n_classes = int(labels.max()) + 1
+
+    def solve(rows: slice) -> NDArray[np.float64]:
+        k, own = gram.new_rows(features[rows])
+        k = np.require(k, np.float64, ["C", "W"])
+        alphas = np.full(len(k), alpha)
+        if alpha_mode == "relative":
+            largest = np.abs(k).max(axis=1)
+            alphas *= 2.0 * np.where(largest > 0, largest, 1.0) / l1_ratio
+        lam, mu = alphas * l1_ratio / 2.0, alphas * (1.0 - l1_ratio) / 2.0
+        explained, is_coded = code_new_rows(K, k, lam, mu, labels, n_classes)
+        residuals = own[:, None] + explained
+        lost = np.flatnonzero(~is_coded)
+        if len(lost):
+            distance = own[lost, None] + diagonal - 2.0 * k[lost]
+            for label in range(n_classes):
+                residuals[lost, label] = distance[:, labels == label].min(axis=1)
+        return residuals
+
+    starts = range(0, len(features), ROWS_PER_TASK)
+    tasks = [slice(start, start + ROWS_PER_TASK) for start in starts]
+    return np.concatenate(run_chunks(solve, tasks, n_jobs=jobs))

@@ -1,0 +1,261 @@
+"""`KernelSSC` as its users meet it: labels, certificate, invariances, scikit-learn, bad input."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics import normalized_mutual_info_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from samples import groups, objective, spd
+from spdcluster import KernelSSC
+from spdcluster.kernels import make_kernel
+from spdcluster.metrics import clustering_accuracy
+
+MATRIX_KERNELS = [
+    "log-gaussian", "log-polynomial", "log-exponential", "log-linear", "stein",
+    "gaussian", "polynomial", "linear",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", MATRIX_KERNELS)
+@pytest.mark.parametrize("complex_", [False, True])
+def test_every_kernel_runs_and_its_certificate_is_true(kernel, complex_):
+    X, _y = groups(np.random.default_rng(0), 3, 20, 4, complex_=complex_)
+    model = KernelSSC(
+        3, kernel=kernel, normalize=True, alpha=0.1, alpha_mode="relative", random_state=0
+    ).fit(X)
+    K = make_kernel(kernel, normalize=True).bind(X).dense()
+    C = model.representation_.toarray()
+    g = 2 * np.abs(K - C @ K)
+    np.fill_diagonal(g, 0)
+    assert np.all(g.max(1) <= model.alphas_ * (1 + 1e-6))
+    assert model.objective_ == pytest.approx(objective(K, C, model.alphas_).sum(), rel=1e-9)
+    assert model.dual_gap_ <= 1e-6
+    assert model.labels_.shape == (60,)
+    np.testing.assert_allclose(model.affinity_.toarray(), (np.abs(C) + np.abs(C.T)) / 2, atol=1e-15)
+    assert model.embedding_.shape == (60, 3)
+
+
+@pytest.mark.parametrize("complex_", [False, True])
+@pytest.mark.parametrize("solver", ["active-set", "admm"])
+def test_labels_are_perfect_on_separable_groups(complex_, solver):
+    X, y = groups(np.random.default_rng(1), 4, 25, 5, spread=0.1, complex_=complex_)
+    model = KernelSSC(4, solver=solver, random_state=0).fit(X)
+    assert clustering_accuracy(y, model.labels_) == 1.0
+    new, truth = groups(np.random.default_rng(2), 4, 10, 5, spread=0.1, complex_=complex_)
+    assert clustering_accuracy(truth, model.predict(new)) == 1.0
+    assert np.array_equal(model.predict(X), model.labels_)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**6), st.sampled_from([1e-26, 1e12]), st.booleans())
+def test_labels_do_not_depend_on_scale_order_or_rotation(seed, scale, complex_):
+    rng = np.random.default_rng(seed)
+    X, _y = groups(rng, 3, 12, 3, spread=0.05, complex_=complex_)
+    model = KernelSSC(3, random_state=0, n_init=5)
+    labels = model.fit_predict(X)
+    assert np.array_equal(model.fit_predict(X * scale), labels)
+    order = rng.permutation(len(X))
+    assert clustering_accuracy(labels[order], model.fit_predict(X[order])) == 1.0
+    Q, _ = np.linalg.qr(rng.normal(size=(3, 3)))
+    assert clustering_accuracy(labels, model.fit_predict(Q @ X @ Q.T)) == 1.0
+    twins = np.concatenate([X, X[:10]])
+    assert clustering_accuracy(labels, model.fit_predict(twins)[: len(X)]) == 1.0
+
+
+def test_complex_input_without_imaginary_part_is_the_real_problem():
+    X, _ = groups(np.random.default_rng(3), 3, 15, 4)
+    real = KernelSSC(3, random_state=0).fit(X)
+    as_complex = KernelSSC(3, random_state=0).fit(X.astype(complex))
+    assert np.array_equal(real.labels_, as_complex.labels_)
+    difference = real.representation_ - as_complex.representation_
+    assert np.abs(difference.toarray()).max() < 1e-9
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_single_precision_and_other_containers(dtype):
+    X, y = groups(np.random.default_rng(4), 3, 15, 4)
+    model = KernelSSC(3, random_state=0)
+    assert clustering_accuracy(y, model.fit_predict(X.astype(dtype))) == 1.0
+    read_only = X.copy()
+    read_only.setflags(write=False)
+    expected = model.fit_predict(X)
+    for same in (read_only, np.asfortranarray(X), X.tolist()):
+        assert np.array_equal(model.fit_predict(same), expected)
+
+
+def test_hostile_sets_get_labels():
+    rng = np.random.default_rng(5)
+    X = spd(rng, 12, 3)
+    for hostile in (
+        np.repeat(X[:3], 4, axis=0),  # exact duplicates
+        np.concatenate([X[:11], X[:1] * 1e12]),  # one far outlier
+        spd(rng, 12, 3, condition=1e12),  # nearly singular
+    ):
+        model = KernelSSC(3, random_state=0).fit(hostile)
+        assert model.labels_.shape == (12,)
+        assert model.dual_gap_ <= 1e-6
+    with pytest.warns(ConvergenceWarning, match="only 1 distinct matrices for n_clusters=3"):
+        assert set(KernelSSC(3).fit_predict(np.repeat(X[:1], 12, axis=0))) == {0}
+    assert len(set(KernelSSC(12, random_state=0).fit_predict(X))) == 12
+    assert set(KernelSSC(1).fit_predict(X)) == {0}
+
+
+def test_penalty_so_large_that_all_codes_are_zero():
+    X, _ = groups(np.random.default_rng(6), 2, 6, 3)
+    model = KernelSSC(2, alpha=100.0, random_state=0).fit(X)
+    assert model.representation_.nnz == 0
+    assert model.dual_gap_ == 0.0
+    assert model.predict(X).shape == (12,)
+
+
+def test_precomputed_and_own_kernels_give_the_answer_of_the_named_one():
+    X, _ = groups(np.random.default_rng(7), 3, 15, 4)
+    named = KernelSSC(3, gamma=0.2, random_state=0).fit(X)
+    kernel = make_kernel("log-gaussian", gamma=0.2)
+    K = kernel.bind(X).dense()
+    given_ = KernelSSC(3, kernel="precomputed", random_state=0).fit(K)
+    assert np.array_equal(named.labels_, given_.labels_)
+    assert np.array_equal(given_.predict(K[:20]), named.labels_[:20])
+
+    def own(A, B):
+        return kernel.block(kernel.features(A), kernel.features(B))
+
+    users = KernelSSC(3, kernel=own, random_state=0).fit(X)
+    assert np.array_equal(named.labels_, users.labels_)
+    assert np.array_equal(users.predict(X[:20]), named.labels_[:20])
+    assert named.gamma_ == 0.2
+
+
+def test_solution_and_labels_do_not_depend_on_threads():
+    X, _ = groups(np.random.default_rng(8), 4, 60, 5, spread=0.3)
+    one = KernelSSC(4, n_jobs=1, random_state=3).fit(X)
+    two = KernelSSC(4, n_jobs=2, random_state=3).fit(X)
+    assert np.array_equal(one.labels_, two.labels_)
+    assert np.array_equal(one.representation_.toarray(), two.representation_.toarray())
+
+
+def test_clone_pickle_set_params_and_pipeline():
+    from pyriemann.estimation import Covariances
+
+    rng = np.random.default_rng(9)
+    mixing = rng.normal(size=(2, 6, 6)) * 1e-6
+    y = np.repeat([0, 1], 20)
+    trials = mixing[y] @ rng.normal(size=(40, 6, 200))
+    pipeline = make_pipeline(Covariances("oas"), KernelSSC(2, random_state=0))
+    assert clustering_accuracy(y, pipeline.fit_predict(trials)) == 1.0
+    assert clustering_accuracy(y, pipeline.predict(trials)) == 1.0
+    model = clone(pipeline[-1]).set_params(n_clusters=3, alpha=0.1)
+    assert (model.n_clusters, model.alpha) == (3, 0.1)
+    again = pickle.loads(pickle.dumps(pipeline))
+    assert np.array_equal(again.predict(trials), pipeline.predict(trials))
+
+
+def test_regularization_makes_singular_matrices_usable():
+    rng = np.random.default_rng(10)
+    X, _y = groups(rng, 3, 10, 4)
+    X[0] = np.outer([1, 0, 0, 0], [1, 0, 0, 0]) * np.trace(X[0])
+    with pytest.raises(ValueError, match=r"X\[0\] is not positive definite.*regularization=1e-6"):
+        KernelSSC(3).fit(X)
+    for kernel in ("log-gaussian", "stein"):
+        model = KernelSSC(3, kernel=kernel, regularization=1e-3, random_state=0).fit(X)
+        assert model.dual_gap_ < 1e-6
+
+
+GOOD = spd(np.random.default_rng(11), 8, 3)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "X", "error", "message"),
+    [
+        ({}, GOOD[0], ValueError, r"X must be 3-D"),
+        ({}, GOOD[:, :2], ValueError, r"X must hold square matrices"),
+        ({}, GOOD[:0], ValueError, r"at least 2 matrices"),
+        ({}, GOOD[:1], ValueError, r"at least 2 matrices"),
+        ({}, -GOOD, ValueError, r"X\[0\] is not positive definite"),
+        ({}, np.full((4, 2, 2), np.nan), ValueError, r"X\[0\] contains NaN"),
+        ({}, [["a"]], TypeError, r"X must be an array of numbers; got text"),
+        ({"n_clusters": 9}, GOOD, ValueError, r"n_clusters=9 is more than the n_samples=8"),
+        ({"n_clusters": 0}, GOOD, ValueError, r"n_clusters must be an integer of at least 1"),
+        ({"n_clusters": 2.0}, GOOD, TypeError, r"n_clusters must be an integer"),
+        ({"n_clusters": "three"}, GOOD, TypeError, r"n_clusters must be an integer.*'three'"),
+        ({"n_init": 0}, GOOD, ValueError, r"n_init must be an integer of at least 1"),
+        ({"alpha": -0.1}, GOOD, ValueError, r"alpha must be"),
+        ({"gamma": 0.0}, GOOD, ValueError, r"gamma must be"),
+        ({"l1_ratio": 2.0}, GOOD, ValueError, r"l1_ratio must be"),
+        ({"rho": "big"}, GOOD, TypeError, r"rho must be"),
+        ({"tol": 0}, GOOD, ValueError, r"tol must be"),
+        ({"kernel": "log-euclid"}, GOOD, ValueError, r"kernel must be one of"),
+        ({"solver": "adm"}, GOOD, ValueError, r"Did you mean 'admm'"),
+        ({"affinity": "row_normalized"}, GOOD, ValueError, r"Did you mean 'row-normalized'"),
+        ({"kernel": "precomputed"}, np.ones((3, 4)), ValueError, r"square Gram matrix"),
+        ({"kernel": "precomputed"}, -np.eye(4), ValueError, r"positive semidefinite"),
+        ({"random_state": "x"}, GOOD, ValueError, r"random_state|cannot be used to seed"),
+    ],
+)
+def test_bad_input_gives_one_clear_error(parameters, X, error, message):
+    with pytest.raises(error, match=message):
+        KernelSSC(**{"n_clusters": 3, **parameters}).fit(X)
+
+
+def test_predict_before_fit_or_with_another_size():
+    with pytest.raises(NotFittedError):
+        KernelSSC(2).predict(GOOD)
+    model = KernelSSC(2, random_state=0).fit(GOOD)
+    with pytest.raises(ValueError, match=r"inputs of shape \(3, 3\), as in fit; got \(4, 4\)"):
+        model.predict(spd(np.random.default_rng(0), 2, 4))
+
+
+def test_import_is_cheap_and_compiles_nothing():
+    code = (
+        "import sys, sklearn.cluster, time; t = time.perf_counter(); import spdcluster; "
+        "from spdcluster import KernelSSC; "
+        "heavy = {'numba', 'pyriemann', 'matplotlib', 'torch', 'skimage', 'h5py'} & set(sys.modules); "
+        "print(sorted(heavy))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_brodatz_textures_reach_the_accuracy_of_the_prototype(data_folder):
+    from skimage.io import imread
+    from skimage.transform import resize
+
+    X, y = [], []
+    for label, path in enumerate(sorted((data_folder / "brodatz16").glob("*.png"))):
+        image = resize(imread(path, as_gray=True) / 255.0, (256, 256), anti_aliasing=True)
+        Iy, Ix = np.gradient(image)
+        features = np.stack(
+            [image, abs(Ix), abs(Iy), abs(np.gradient(Ix, axis=1)), abs(np.gradient(Iy, axis=0))]
+        )
+        blocks = features.reshape(5, 8, 32, 8, 32).transpose(1, 3, 0, 2, 4).reshape(64, 5, 1024)
+        X += [np.cov(block) for block in blocks]
+        y += [label] * 64
+    model = KernelSSC(16, gamma=0.5, alpha=0.04, random_state=0).fit(np.array(X))
+    assert model.dual_gap_ < 1e-9
+    assert clustering_accuracy(y, model.labels_) == pytest.approx(0.80, abs=0.03)
+    assert normalized_mutual_info_score(y, model.labels_) == pytest.approx(0.905, abs=0.015)
+
+
+# Checks of scikit-learn that cannot apply, each with its reason.
+CANNOT_APPLY: dict[str, str] = {}
+
+
+@parametrize_with_checks(
+    [
+        KernelSSC(n_clusters=3, kernel="gaussian", n_init=3, random_state=0),
+        KernelSSC(n_clusters=3, kernel="linear", alpha=0.1, alpha_mode="relative", n_init=3),
+        KernelSSC(n_clusters=2, kernel="gaussian", solver="admm", tol=1e-4, n_init=3),
+    ],
+    expected_failed_checks=lambda estimator: CANNOT_APPLY,
+)
+def test_scikit_learn_estimator_checks(estimator, check):
+    check(estimator)
