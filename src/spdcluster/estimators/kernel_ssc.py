@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from spdcluster.arguments import check_choice
 from spdcluster.estimators._base import AffinityClusterer
 from spdcluster.expression.new_points import class_residuals
-from spdcluster.expression.self_expression import Expression, self_expression
+from spdcluster.expression.solve import Expression, self_expression
 from spdcluster.graph import affinity
 from spdcluster.kernels.choose import FLAT_KERNELS, make_kernel
 from spdcluster.kernels.gram import Gram
@@ -69,6 +69,9 @@ class KernelSSC(AffinityClusterer):
         Eigenvectors in the embedding; None for `n_clusters`.
     eigenvalue_power : float, default=0.0
         Each eigenvector is multiplied by its eigenvalue to this power.
+    memory_budget : float, default=256e6
+        Bytes. The Gram matrix is kept in memory where it fits; else the kernel is evaluated where it is
+        needed, and the answer is as exact.
     degree_regularization : float, default=0.0
         This share of the mean degree is added to every degree before normalising.
 
@@ -145,6 +148,7 @@ class KernelSSC(AffinityClusterer):
         n_components: int | None = None,
         eigenvalue_power: float = 0.0,
         degree_regularization: float = 0.0,
+        memory_budget: float = 256e6,
     ) -> None:
         self.n_clusters = n_clusters
         self.kernel = kernel
@@ -168,6 +172,7 @@ class KernelSSC(AffinityClusterer):
         self.n_components = n_components
         self.eigenvalue_power = eigenvalue_power
         self.degree_regularization = degree_regularization
+        self.memory_budget = memory_budget
 
     def _input_kind(self) -> str:
         if not isinstance(self.kernel, str):
@@ -217,6 +222,7 @@ class KernelSSC(AffinityClusterer):
             rho=self.rho,
             tol=self.tol,
             max_iter=self.max_iter,
+            memory_budget=self.memory_budget,
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
@@ -255,6 +261,7 @@ class KernelSSC(AffinityClusterer):
             alpha=self.alpha,
             alpha_mode=self.alpha_mode,
             l1_ratio=self.l1_ratio,
+            memory_budget=self.memory_budget,
             n_jobs=self.n_jobs,
         )
         return np.asarray(classes[np.argmin(residuals, axis=1)])

@@ -289,75 +289,106 @@ def duality_gap(values: NDArray[Any], lam: NDArray[Any]) -> NDArray[np.float64]:
     docs/method.md for the dual.
     """
     primal, inner, square, steepest = values.T
-    s = np.minimum(1.0, np.divide(lam, steepest, out=np.ones_like(lam), where=steepest > 0))
+    s = np.divide(lam, steepest, out=np.ones_like(lam), where=steepest > lam)
     return np.maximum(primal - (2.0 * s * inner - s * s * square), 0.0)
 
 
 @compiled
 def solve_rows(
-    K: NDArray[Any],
-    n: int,
-    rows: NDArray[Any],
-    lam: NDArray[Any],
-    mu: NDArray[Any],
-    max_rounds: int,
-    capacity: int,
-    start_at: NDArray[Any],
-    start_atoms: NDArray[Any],
-    start_c: NDArray[Any],
-) -> tuple[NDArray[Any], ...]:  # pragma: no cover
-    """Solve some rows of a Gram matrix in memory, on its leading n columns.
+    K: NDArray[Any], rows: NDArray[Any], lam: NDArray[Any], mu: NDArray[Any], max_rounds: int,
+    capacity: int, start_at: NDArray[Any], start_atoms: NDArray[Any], start_c: NDArray[Any],
+) -> tuple[NDArray[Any], ...]:  # pragma: no cover  # fmt: skip
+    """Solve some rows (r,) of a Gram matrix (n, n) in memory; the rest is as in `solve_given_rows`."""
+    r, n = len(rows), len(K)
+    codes = new_codes(r, capacity)
+    scratch = new_scratch(n, capacity)
+    for t in range(r):
+        i = rows[t]
+        solve_one(
+            K, K[i], K[i, i], i, lam[t], mu[t], max_rounds, start_atoms[start_at[t] : start_at[t + 1]],
+            start_c[start_at[t] : start_at[t + 1]], codes, t, scratch,
+        )  # fmt: skip
+    return codes
+
+
+@compiled
+def solve_given_rows(
+    K: NDArray[Any], k: NDArray[Any], k_own: NDArray[Any], own: NDArray[Any], lam: NDArray[Any],
+    mu: NDArray[Any], max_rounds: int, capacity: int, start_at: NDArray[Any],
+    start_atoms: NDArray[Any], start_c: NDArray[Any],
+) -> tuple[NDArray[Any], ...]:  # pragma: no cover  # fmt: skip
+    """Solve rows with given kernel values on the columns of a small Gram matrix.
 
     Parameters
     ----------
-    K : (>= n, >= n)
-    rows : (r,) which rows
+    K : (n, n)
+    k : (r, n) values of the rows with the columns; k_own : (r,) of each with itself
+    own : (r,) the column that is the row itself and may not be used, or -1
     lam, mu : (r,) penalties
     start_at, start_atoms, start_c : codes to start from, as CSR over the r rows
 
     Returns
     -------
-    sizes (r,), atoms and coefficients (r, capacity), values (r, 4) as of `row_value`, rounds (r,) and
+    sizes (r,), atoms and coefficients (r, capacity), values (r, 4) as of `duality_gap`, rounds (r,) and
     states (r,)
     """
-    r = len(rows)
-    sizes, rounds, states = np.zeros(r, np.int64), np.zeros(r, np.int64), np.zeros(r, np.int64)
-    all_atoms, all_c = np.zeros((r, capacity), np.int64), np.zeros((r, capacity))
-    values = np.zeros((r, 4))
-    L, work, signs = np.zeros((capacity, capacity)), np.zeros(capacity), np.zeros(capacity)
-    g, worst = np.zeros(n), np.zeros(n // CHUNK_COLUMNS + 1, np.int64)
+    r, n = k.shape
+    codes = new_codes(r, capacity)
+    scratch = new_scratch(n, capacity)
     for t in range(r):
-        i = rows[t]
-        k, atoms, c = K[i, :n], all_atoms[t], all_c[t]
-        first, last = start_at[t], start_at[t + 1]
-        if last - first > capacity:
-            states[t] = OUT_OF_ROOM
-            continue
-        m = warm_start(
-            K, mu[t], start_atoms[first:last], start_c[first:last], atoms, c, signs, L, work
-        )
-        m = settle_signs(k, lam[t], atoms, c, signs, L, m, work)
-        m, rounds[t], states[t] = solve_row(
-            K,
-            k,
-            i,
-            lam[t],
-            mu[t],
-            SLACK * lam[t],
-            max_rounds,
-            atoms,
-            c,
-            signs,
-            m,
-            L,
-            g,
-            work,
-            worst,
-        )
-        sizes[t] = m
-        gradient(K, k, atoms, c, m, g)
-        row_value(k, K[i, i], i, lam[t], mu[t], atoms, c, m, g, values[t])
-    return sizes, all_atoms, all_c, values, rounds, states
+        solve_one(
+            K, k[t], k_own[t], own[t], lam[t], mu[t], max_rounds,
+            start_atoms[start_at[t] : start_at[t + 1]], start_c[start_at[t] : start_at[t + 1]],
+            codes, t, scratch,
+        )  # fmt: skip
+    return codes
+
+
+@compiled
+def new_codes(r: int, capacity: int) -> tuple[NDArray[Any], ...]:  # pragma: no cover
+    """Sizes (r,), atoms and coefficients (r, capacity), values (r, 4), rounds (r,), states (r,)."""
+    return (
+        np.zeros(r, np.int64),
+        np.zeros((r, capacity), np.int64),
+        np.zeros((r, capacity)),
+        np.zeros((r, 4)),
+        np.zeros(r, np.int64),
+        np.zeros(r, np.int64),
+    )
+
+
+@compiled
+def new_scratch(n: int, capacity: int) -> tuple[NDArray[Any], ...]:  # pragma: no cover
+    """Factor, work and signs for the atoms; gradient and worst columns."""
+    return (
+        np.zeros((capacity, capacity)),
+        np.zeros(capacity),
+        np.zeros(capacity),
+        np.zeros(n),
+        np.zeros(n // CHUNK_COLUMNS + 1, np.int64),
+    )
+
+
+@compiled
+def solve_one(
+    K: NDArray[Any], k: NDArray[Any], k_own: float, own: int, lam: float, mu: float,
+    max_rounds: int, start_atoms: NDArray[Any], start_c: NDArray[Any], codes: Any, t: int, scratch: Any,
+) -> None:  # pragma: no cover  # fmt: skip
+    """Solve one row from a code that may be there already; the answer is row t of `codes`."""
+    sizes, all_atoms, all_c, values, rounds, states = codes
+    L, work, signs, g, worst = scratch
+    atoms, c = all_atoms[t], all_c[t]
+    if len(start_atoms) > len(atoms):
+        states[t] = OUT_OF_ROOM
+        return
+    m = warm_start(K, mu, start_atoms, start_c, atoms, c, signs, L, work)
+    m = settle_signs(k, lam, atoms, c, signs, L, m, work)
+    m, rounds[t], states[t] = solve_row(
+        K, k, own, lam, mu, SLACK * lam, max_rounds, atoms, c, signs, m, L, g, work, worst
+    )
+    sizes[t] = m
+    gradient(K, k, atoms, c, m, g)
+    row_value(k, k_own, own, lam, mu, atoms, c, m, g, values[t])
 
 
 @compiled
@@ -383,40 +414,21 @@ def warm_start(
 
 
 @compiled
-def code_new_rows(
-    K: NDArray[Any],
-    k: NDArray[Any],
-    lam: NDArray[Any],
-    mu: NDArray[Any],
-    labels: NDArray[Any],
-    n_classes: int,
-) -> tuple[NDArray[Any], NDArray[Any]]:  # pragma: no cover
-    """Code points with values `k` (r, n) on all n columns; what each class explains of them.
+def explain(
+    K: NDArray[Any], k: NDArray[Any], sizes: NDArray[Any], atoms: NDArray[Any], c: NDArray[Any],
+    labels: NDArray[Any], n_classes: int,
+) -> NDArray[Any]:  # pragma: no cover  # fmt: skip
+    """What the atoms of each class take off a row: ``-2 c_class.k + c_class.K.c_class``, (r, n_classes).
 
-    Returns ``-2 c_class.k + c_class.K.c_class``, shape (r, n_classes), and whether each code is not zero.
+    `K` (n, n), `k` (r, n) and `labels` (n,) are those of the columns that `atoms` (r, room) refer to.
     """
-    r, n = k.shape
-    explained, is_coded = np.zeros((r, n_classes)), np.zeros(r, np.bool_)
-    capacity = min(n, 64)
-    g, worst = np.zeros(n), np.zeros(n // CHUNK_COLUMNS + 1, np.int64)
-    atoms, c, signs = np.zeros(capacity, np.int64), np.zeros(capacity), np.zeros(capacity)
-    L, work = np.zeros((capacity, capacity)), np.zeros(capacity)
-    t = 0
-    while t < r:
-        m, _, state = solve_row(
-            K, k[t], -1, lam[t], mu[t], SLACK * lam[t], 1000, atoms, c, signs, 0, L, g, work, worst
-        )
-        if state == OUT_OF_ROOM and capacity < n:
-            capacity = min(n, 4 * capacity)
-            atoms, c, signs = np.zeros(capacity, np.int64), np.zeros(capacity), np.zeros(capacity)
-            L, work = np.zeros((capacity, capacity)), np.zeros(capacity)
-            continue
-        for a in range(m):
-            label = labels[atoms[a]]
-            explained[t, label] -= 2.0 * c[a] * k[t, atoms[a]]
-            for b in range(m):
-                if labels[atoms[b]] == label:
-                    explained[t, label] += c[a] * c[b] * K[atoms[a], atoms[b]]
-        is_coded[t] = m > 0
-        t += 1
-    return explained, is_coded
+    explained = np.zeros((len(k), n_classes))
+    for t in range(len(k)):
+        for a in range(sizes[t]):
+            i = atoms[t, a]
+            explained[t, labels[i]] -= 2.0 * c[t, a] * k[t, i]
+            for b in range(sizes[t]):
+                j = atoms[t, b]
+                if labels[j] == labels[i]:
+                    explained[t, labels[i]] += c[t, a] * c[t, b] * K[i, j]
+    return explained

@@ -104,6 +104,6 @@ def _certify_rows(
     residual = k_own - 2.0 * k_c + c_K_c
     objective = alpha * l1_ratio * l1 + mu * l2 + residual
     limit = alpha * l1_ratio / 2.0
-    s = np.minimum(1.0, np.divide(limit, steepest, out=np.ones_like(limit), where=steepest > 0))
+    s = np.divide(limit, steepest, out=np.ones_like(limit), where=steepest > limit)
     dual = 2.0 * s * (k_own - k_c) - s**2 * (residual + mu * l2)
     return objective, np.maximum(objective - dual, 0.0), np.maximum(2.0 * (steepest - limit), 0.0)

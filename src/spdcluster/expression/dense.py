@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from spdcluster.expression import active_set
+from spdcluster.expression.codes import RowCodes, Solution
 from spdcluster.expression.threads import run_chunks
 
 FIRST_CAPACITY = 64
@@ -21,14 +21,13 @@ def solve_dense(
     max_rounds: int,
     n_jobs: int,
     verbose: int = 0,
-) -> tuple[csr_array, NDArray[np.float64], NDArray[np.float64], int]:
-    """Codes (N, N), objectives (N,), absolute duality gaps (N,) and the most rounds of a row."""
+) -> Solution:
+    """Codes of all points by each other from their Gram matrix (N, N)."""
     n = len(K)
     # the compiled code is made for one memory layout; read-only arrays would be another
     K = np.require(K, np.float64, ["C", "W"])
     lam, mu = alphas * l1_ratio / 2.0, alphas * (1.0 - l1_ratio) / 2.0
     codes = RowCodes(n, n)
-    values, rounds = np.zeros((n, 4)), np.zeros(n, dtype=np.int64)
     todo, capacity = np.arange(n), min(FIRST_CAPACITY, n)
     while len(todo):
         tasks = [
@@ -37,9 +36,7 @@ def solve_dense(
 
         def solve(rows: NDArray[np.int64], room: int = capacity) -> tuple[NDArray[Any], ...]:
             nothing = np.zeros(len(rows) + 1, np.int64), np.empty(0, np.int64), np.empty(0)
-            return active_set.solve_rows(
-                K, n, rows, lam[rows], mu[rows], max_rounds, room, *nothing
-            )
+            return active_set.solve_rows(K, rows, lam[rows], mu[rows], max_rounds, room, *nothing)
 
         results = run_chunks(
             solve,
@@ -50,34 +47,30 @@ def solve_dense(
             verbose=verbose,
         )
         again = []
-        for rows, (sizes, atoms, c, value, count, states) in zip(tasks, results, strict=True):
+        for rows, (sizes, atoms, c, values, rounds, states) in zip(tasks, results, strict=True):
             # a full working set is all columns: there is no more room to ask for
             full = (states == active_set.OUT_OF_ROOM) & (capacity < n)
-            values[rows], rounds[rows] = value, count
+            codes.report(rows, values, lam[rows], rounds)
             codes.store(rows[~full], sizes[~full], atoms[~full], c[~full])
             again.append(rows[full])
         todo, capacity = np.concatenate(again), min(4 * capacity, n)
-    gap = active_set.duality_gap(values, lam)
-    return codes.matrix(), values[:, 0], gap, int(rounds.max(initial=0))
+    return codes.solution()
 
 
-class RowCodes:
-    """Collects the codes of rows in any order and gives them back as one sparse matrix."""
+def gaussian_gram(vectors: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
+    """``exp(-|u_i - u_j|^2)`` for short vectors (N, p), compiled: (N, N), exactly symmetric."""
+    from spdcluster.expression.gaussian import gram_rows
+    from spdcluster.expression.tree import aligned_empty
 
-    def __init__(self, n_rows: int, n_columns: int) -> None:
-        self.shape = (n_rows, n_columns)
-        self.parts: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
+    n, p = vectors.shape
+    points = np.zeros((n, -(-p // 4) * 4))
+    points[:, :p] = vectors
+    columns = aligned_empty((points.shape[1], n), np.float64)
+    columns[:] = points.T
+    K = aligned_empty((n, n), np.float64)
 
-    def store(
-        self, rows: NDArray[Any], sizes: NDArray[Any], atoms: NDArray[Any], c: NDArray[Any]
-    ) -> None:
-        """Keep the first ``sizes[t]`` of ``atoms[t]`` and ``c[t]`` as the code of ``rows[t]``."""
-        used = np.arange(atoms.shape[1]) < sizes[:, None]
-        self.parts.append((np.repeat(rows, sizes), atoms[used], c[used]))
+    def fill(start: int) -> None:
+        gram_rows(points[start : start + ROWS_PER_TASK], columns, K[start : start + ROWS_PER_TASK])
 
-    def matrix(self) -> csr_array:
-        """All codes, shape (n_rows, n_columns), indices sorted."""
-        rows, columns, data = (np.concatenate(part) for part in zip(*self.parts, strict=True))
-        coef = csr_array((data, (rows, columns)), shape=self.shape)
-        coef.sort_indices()
-        return coef
+    run_chunks(fill, range(0, n, ROWS_PER_TASK), n_jobs=n_jobs)
+    return K

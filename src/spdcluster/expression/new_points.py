@@ -6,10 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spdcluster.arguments import check_n_jobs
+from spdcluster.expression.solve import DEFAULT_MEMORY_BUDGET
 from spdcluster.expression.threads import run_chunks
 from spdcluster.kernels.gram import Gram
 
 ROWS_PER_TASK = 256
+MAX_ROUNDS = 1000
 
 
 def class_residuals(
@@ -20,6 +22,7 @@ def class_residuals(
     alpha: float,
     alpha_mode: str = "absolute",
     l1_ratio: float = 1.0,
+    memory_budget: float = DEFAULT_MEMORY_BUDGET,
     n_jobs: int | None = None,
 ) -> NDArray[np.float64]:
     """How far each new point is from what the members of each class contribute to its code.
@@ -41,23 +44,33 @@ def class_residuals(
     residuals : ndarray, shape (n_new, n_classes)
         Where a code is zero, the squared distance to the nearest member of each class instead.
     """
-    from spdcluster.expression.active_set import code_new_rows
+    from spdcluster.expression.active_set import explain
+    from spdcluster.expression.columns import ColumnTile
 
     jobs = check_n_jobs(n_jobs)
-    K = np.require(gram.dense(jobs), np.float64, ["C", "W"])
+    n = gram.n
+    K = gram.dense(jobs) if 8.0 * n**2 <= memory_budget else None
     diagonal = gram.diagonal()
     n_classes = int(labels.max()) + 1
 
     def solve(rows: slice) -> NDArray[np.float64]:
         k, own = gram.new_rows(features[rows])
-        k = np.require(k, np.float64, ["C", "W"])
         alphas = np.full(len(k), alpha)
         if alpha_mode == "relative":
             largest = np.abs(k).max(axis=1)
             alphas *= 2.0 * np.where(largest > 0, largest, 1.0) / l1_ratio
-        lam, mu = alphas * l1_ratio / 2.0, alphas * (1.0 - l1_ratio) / 2.0
-        explained, is_coded = code_new_rows(K, k, lam, mu, labels, n_classes)
-        residuals = own[:, None] + explained
+        tile = ColumnTile(
+            gram, diagonal, lambda part: k[:, part], np.full(len(k), -1), own,
+            alphas * l1_ratio / 2.0, alphas * (1.0 - l1_ratio) / 2.0, MAX_ROUNDS,
+        )  # fmt: skip
+        if K is None:
+            tile.solve()
+        else:
+            tile.solve_on_all(K, k)
+        residuals = own[:, None] + explain(
+            tile.K, tile.k, tile.sizes, tile.atoms, tile.c, labels[tile.columns], n_classes
+        )
+        is_coded = tile.sizes > 0
         lost = np.flatnonzero(~is_coded)
         if len(lost):
             distance = own[lost, None] + diagonal - 2.0 * k[lost]

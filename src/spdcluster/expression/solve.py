@@ -1,7 +1,10 @@
 """The self-expression step: a kernel and a penalty in, sparse codes with their certificate out."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +13,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from spdcluster.arguments import check_choice, check_int, check_n_jobs, check_real
 from spdcluster.expression.certificate import certify, relative
-from spdcluster.kernels.gram import Gram
+from spdcluster.expression.threads import run_chunks
+from spdcluster.kernels.gram import DenseGram, Gram, VectorGram
+
+if TYPE_CHECKING:
+    from spdcluster.expression.codes import Solution
 
 SOLVERS = ("active-set", "admm")
 ALPHA_MODES = ("absolute", "relative")
+DEFAULT_MEMORY_BUDGET = 256e6
+LONGEST_VECTOR = 64
 DEFAULT_MAX_ITER = {"active-set": 1000, "admm": 5000}
 
 
@@ -55,6 +64,7 @@ def self_expression(
     rho: float = 1.0,
     tol: float = 1e-6,
     max_iter: int | None = None,
+    memory_budget: float = DEFAULT_MEMORY_BUDGET,
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> Expression:
@@ -76,6 +86,10 @@ def self_expression(
         Active set: the relative duality gap that each row must reach. ADMM: the paper's epsilon.
     max_iter : int or None
         Active set: rounds a row (None: 1000). ADMM: iterations (None: 5000).
+    memory_budget : float
+        Bytes. The Gram matrix is kept in memory where its ``8 N^2`` bytes fit; else the kernel is
+        evaluated where it is needed, and the answer is as exact. The default, 256 MB (N = 5656), is
+        also about where the compiled kernel becomes faster without it.
     n_jobs : int or None
     verbose : int
 
@@ -94,27 +108,75 @@ def self_expression(
     )
     jobs = check_n_jobs(n_jobs)
 
-    K = gram.dense(jobs)
-    alphas = row_penalties(K, alpha, alpha_mode, l1_ratio)
+    budget = check_real(memory_budget, "memory_budget", low=0.0)
     if solver == "admm":
+        K = gram.dense(jobs)
+        alphas = _penalties(gram, alpha, alpha_mode, l1_ratio, jobs)
         return _by_admm(gram, K, alphas, l1_ratio, rho, tol, rounds)
-    return _by_active_set(K, alphas, l1_ratio, tol, rounds, jobs, verbose)
+    solve = _choose_regime(gram, budget, jobs)
+    alphas = _penalties(gram, alpha, alpha_mode, l1_ratio, jobs)
+    solution = solve(alphas, l1_ratio, max_rounds=rounds, n_jobs=jobs, verbose=verbose)
+    return _expression(solution, alphas, tol)
 
 
-def row_penalties(
-    K: NDArray[np.float64], alpha: float, alpha_mode: str, l1_ratio: float
+def _choose_regime(gram: Gram, budget: float, n_jobs: int) -> Callable[..., "Solution"]:
+    """The solver for this kernel and size, waiting for penalties."""
+    fits = 8.0 * gram.n**2 <= budget
+    if is_compiled(gram):
+        assert isinstance(gram, VectorGram)
+        if not fits:
+            from spdcluster.expression.tiles import solve_tiles
+
+            return partial(solve_tiles, gram.vectors)
+        from spdcluster.expression.dense import gaussian_gram, solve_dense
+
+        return partial(solve_dense, gaussian_gram(gram.vectors, n_jobs))
+    if fits or isinstance(gram, DenseGram):
+        from spdcluster.expression.dense import solve_dense
+
+        return partial(solve_dense, gram.dense(n_jobs))
+    from spdcluster.expression.columns import solve_columns
+
+    return partial(solve_columns, gram)
+
+
+def is_compiled(gram: Gram) -> bool:
+    """Whether the compiled Gaussian kernel serves: short vectors, of which differences are cheap."""
+    return (
+        isinstance(gram, VectorGram)
+        and gram.formula == "gaussian"
+        and gram.vectors.shape[1] <= LONGEST_VECTOR
+    )
+
+
+def _penalties(
+    gram: Gram, alpha: float, alpha_mode: str, l1_ratio: float, n_jobs: int
 ) -> NDArray[np.float64]:
     """The penalty of each row, shape (N,)."""
-    n = len(K)
     if alpha_mode == "absolute":
-        return np.full(n, alpha)
-    largest = np.empty(n)
-    for i in range(n):  # row by row: no second N x N array
-        row = np.abs(K[i])
-        row[i] = 0.0
-        largest[i] = row.max()
-    # a point with nothing in common with any other has the code zero at every penalty
-    return alpha * 2.0 * np.where(largest > 0, largest, 1.0) / l1_ratio
+        return np.full(gram.n, alpha)
+    largest = largest_off_diagonal(gram, n_jobs)
+    # a point with nothing in common with any other has the code zero at every penalty; values below
+    # 1e-154 of the largest are nothing, as their squares are
+    alone = largest <= 1e-154 * gram.diagonal().max(initial=0.0)
+    return alpha * 2.0 * np.where(alone, 1.0, largest) / l1_ratio
+
+
+def largest_off_diagonal(gram: Gram, n_jobs: int) -> NDArray[np.float64]:
+    """``max_{j != i} |k_ij|`` of each row, shape (N,), block by block."""
+    n, rows_at_once, columns_at_once = gram.n, 256, 4096
+
+    def work(start: int) -> NDArray[np.float64]:
+        rows = np.arange(start, min(n, start + rows_at_once))
+        largest = np.zeros(len(rows))
+        for first in range(0, n, columns_at_once):
+            k = np.abs(gram.block(rows, slice(first, min(n, first + columns_at_once))))
+            inside = (rows >= first) & (rows < first + columns_at_once)
+            k[inside, rows[inside] - first] = 0.0
+            np.maximum(largest, k.max(axis=1), out=largest)
+        return largest
+
+    return np.concatenate(run_chunks(work, range(0, n, rows_at_once), n_jobs=n_jobs))
 
 
 def _by_admm(
@@ -139,32 +201,20 @@ def _by_admm(
             f"tol={tol:g}; the largest relative duality gap is {proof.relative_gap.max():.2g}. "
             'Raise max_iter, change rho, or use solver="active-set", which is exact.',
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
     return Expression(coef, alphas, proof.objective, proof.relative_gap, result.n_iter, converged)
 
 
-def _by_active_set(
-    K: NDArray[np.float64],
-    alphas: NDArray[np.float64],
-    l1_ratio: float,
-    tol: float,
-    max_rounds: int,
-    n_jobs: int,
-    verbose: int,
-) -> Expression:
-    from spdcluster.expression.dense import solve_dense
-
-    coef, objective, absolute_gap, rounds = solve_dense(
-        K, alphas, l1_ratio, max_rounds=max_rounds, n_jobs=n_jobs, verbose=verbose
-    )
-    gap = relative(absolute_gap, objective)
+def _expression(solution: "Solution", alphas: NDArray[np.float64], tol: float) -> Expression:
+    gap = relative(solution.gap, solution.objective)
     unfinished = int(np.sum(gap > tol))
+    rounds = int(solution.rounds.max(initial=0))
     if unfinished:
         warnings.warn(
-            f"the active set stopped with {unfinished} of {len(K)} rows above tol={tol:g} (largest "
+            f"the active set stopped with {unfinished} of {len(gap)} rows above tol={tol:g} (largest "
             f"relative duality gap {gap.max():.2g}) after at most {rounds} rounds; raise max_iter or tol",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
-    return Expression(coef, alphas, objective, gap, rounds, unfinished == 0)
+    return Expression(solution.coef, alphas, solution.objective, gap, rounds, unfinished == 0)

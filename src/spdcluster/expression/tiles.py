@@ -1,0 +1,191 @@
+"""Exact codes of any number of points under the Gaussian kernel, without its N x N matrix.
+
+Points are sorted by a tree and taken in tiles of neighbours. Each row is solved exactly on a few
+candidates: at first the members of the leaves nearest to it, then, as long as any representative of any
+leaf violates its optimality conditions, those of the leaves found. At last it is proved over all N
+columns, with its neighbours, which share kernel values; rows with violators are solved again, until
+there are none. Tiles share nothing, so that threads need no locks and no result depends on their number.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spdcluster.expression import active_set
+from spdcluster.expression.candidates import Codes, solve_rows_on_leaves
+from spdcluster.expression.codes import RowCodes, Solution
+from spdcluster.expression.dense import FIRST_CAPACITY
+from spdcluster.expression.screening import (
+    AGAIN,
+    at_representatives,
+    finish_rows,
+    nearest_leaves,
+    refine_rows,
+    single_margin,
+    worst_representatives,
+)
+from spdcluster.expression.threads import run_chunks
+from spdcluster.expression.tree import LeafTree, build_tree
+
+TILE = 512
+NEAREST_LEAVES = 12  # of each point: where its code looks first
+REPRESENTATIVE_ROUNDS = 1
+
+
+def solve_tiles(
+    vectors: NDArray[np.float64],
+    alphas: NDArray[np.float64],
+    l1_ratio: float,
+    *,
+    max_rounds: int,
+    n_jobs: int,
+    verbose: int = 0,
+) -> Solution:
+    """Codes of all points by each other.
+
+    Parameters
+    ----------
+    vectors : ndarray, shape (N, p)
+        The kernel is ``exp(-|u - v|^2)``.
+    alphas : ndarray, shape (N,)
+    """
+    tree = build_tree(vectors)
+    n = len(vectors)
+    lam, mu = alphas[tree.order] * l1_ratio / 2.0, alphas[tree.order] * (1.0 - l1_ratio) / 2.0
+    codes = RowCodes(n, n)
+    tiles = [np.arange(start, min(n, start + TILE)) for start in range(0, n, TILE)]
+
+    def near(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return nearest_leaves(
+            tree.representatives, len(tree.reach), tree.points_single[rows], NEAREST_LEAVES
+        )
+
+    neighbours = np.concatenate(run_chunks(near, tiles, n_jobs=n_jobs))
+
+    def solve(rows: NDArray[np.int64]) -> "Tile":
+        tile = Tile(tree, neighbours, rows, lam[rows], mu[rows], max_rounds)
+        tile.solve()
+        return tile
+
+    for tile in run_chunks(
+        solve, tiles, n_jobs=n_jobs, sizes=[len(t) for t in tiles], description="coding",
+        verbose=verbose,
+    ):  # fmt: skip
+        at = tree.order[tile.rows]
+        part = tile.codes
+        codes.store(at, part.sizes, tree.order[part.atoms], part.c)
+        codes.report(at, part.values, tile.lam, part.rounds)
+    return codes.solution()
+
+
+class Tile:
+    """Some neighbouring rows and their codes so far, atoms by sorted position.
+
+    Attributes
+    ----------
+    rows : (r,) sorted positions
+    codes : `spdcluster.expression.candidates.Codes` of the rows
+    """
+
+    def __init__(
+        self,
+        tree: LeafTree,
+        neighbours: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        lam: NDArray[np.float64],
+        mu: NDArray[np.float64],
+        max_rounds: int,
+    ) -> None:
+        self.tree, self.neighbours = tree, neighbours
+        self.rows, self.lam, self.mu = rows, lam, mu
+        self.margin = single_margin(tree.points.shape[1], tree.largest_norm)
+        self.max_rounds = max_rounds
+        r = len(rows)
+        self.codes = Codes(
+            np.zeros(r, np.int64),
+            np.zeros((r, FIRST_CAPACITY), np.int64),
+            np.zeros((r, FIRST_CAPACITY)),
+            np.zeros((r, 4)),
+            np.zeros(r, np.int64),
+            np.zeros(r, np.int64),
+        )
+
+    def solve(self) -> None:
+        """Solve all rows and prove them over all N columns."""
+        tree = self.tree
+        everyone = np.arange(len(self.rows))
+        near = tree.centre[self.neighbours[self.rows]]
+        self._solve(everyone, near, np.full(len(everyone), near.shape[1]))
+        todo = everyone
+        for _ in range(REPRESENTATIVE_ROUNDS):
+            found, counts = worst_representatives(
+                self._at_representatives(todo), tree.centre, self.rows, todo, self.lam, self.codes
+            )
+            violated = counts > 0
+            todo = todo[violated]
+            if not len(todo):
+                break
+            self._solve(todo, found[violated], counts[violated])
+        self._refine(everyone)
+        todo = everyone
+        while len(todo):
+            todo = self._finish(todo)
+
+    def _refine(self, todo: NDArray[np.int64]) -> None:
+        """Solve rows on the violators around their atoms, which the representatives do not show."""
+        tree = self.tree
+        while len(todo):
+            refine_rows(
+                tree.points, tree.members, tree.leaf_starts, self.neighbours, self.rows, todo,
+                self.lam, self.mu, self.max_rounds, self.margin, self.codes,
+            )  # fmt: skip
+            todo = todo[self.codes.states[todo] == active_set.OUT_OF_ROOM]
+            if len(todo):
+                self._make_room()
+
+    def _solve(
+        self, todo: NDArray[np.int64], more: NDArray[np.int64], counts: NDArray[np.int64]
+    ) -> None:
+        """Solve rows on their atoms and the leaves of those and of ``more[t, :counts[t]]``."""
+        tree = self.tree
+        while len(todo):
+            solve_rows_on_leaves(
+                tree.points, tree.leaf_starts, tree.leaf_of, self.rows, todo, self.lam, self.mu,
+                self.max_rounds, more, counts, self.codes,
+            )  # fmt: skip
+            full = self.codes.states[todo] == active_set.OUT_OF_ROOM
+            todo, more, counts = todo[full], more[full], counts[full]
+            if len(todo):
+                self._make_room()
+
+    def _at_representatives(self, todo: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Gradients of rows at all representatives, shape (len(todo), L)."""
+        codes = self.codes
+        used = np.arange(codes.atoms.shape[1]) < codes.sizes[todo, None]
+        starts = np.concatenate([[0], np.cumsum(codes.sizes[todo])])
+        atoms, c = codes.atoms[todo][used], codes.c[todo][used].astype(np.float32)
+        active, place = np.unique(np.concatenate([self.rows[todo], atoms]), return_inverse=True)
+        out = np.empty((len(todo), len(self.tree.reach)), np.float32)
+        at_representatives(
+            self.tree.representatives, self.tree.points_single, active, place[: len(todo)], starts,
+            place[len(todo) :], c, out,
+        )  # fmt: skip
+        return out
+
+    def _finish(self, todo: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Prove rows over all columns; which of them have to be looked at once more."""
+        tree, codes = self.tree, self.codes
+        bounds = np.abs(self._at_representatives(todo))
+        finish_rows(
+            tree.points, tree.members, tree.leaf_starts, self.neighbours, tree.reach, self.rows, todo,
+            self.lam, self.mu, self.max_rounds, self.margin, bounds, codes,
+        )  # fmt: skip
+        if np.any(codes.states[todo] == active_set.OUT_OF_ROOM):
+            self._make_room()
+        return todo[(codes.states[todo] == AGAIN) | (codes.states[todo] == active_set.OUT_OF_ROOM)]
+
+    def _make_room(self) -> None:
+        codes = self.codes
+        more = np.zeros((len(self.rows), 3 * codes.atoms.shape[1]))
+        self.codes = codes._replace(
+            atoms=np.hstack([codes.atoms, more.astype(np.int64)]), c=np.hstack([codes.c, more])
+        )

@@ -1,0 +1,196 @@
+"""The solvers that never form the Gram matrix give the answer of the one that does."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from samples import groups
+from spdcluster import KernelSSC
+from spdcluster.expression import certify, self_expression
+from spdcluster.expression.gaussian import gaussian_rows, gaussian_rows_single
+from spdcluster.expression.screening import single_margin
+from spdcluster.expression.tree import LEAF, build_tree
+from spdcluster.kernels import KernelGram, VectorGram, make_kernel
+from spdcluster.kernels.base import CallableKernel
+
+
+def points(rng, n, p, kind):
+    """Vectors of a kind that is hard for somebody."""
+    V = rng.normal(size=(n, p))
+    if kind == "groups":
+        V = V * 0.1 + 3 * rng.normal(size=(4, p))[rng.integers(0, 4, n)]
+    elif kind == "duplicates":
+        V = V[rng.integers(0, max(1, n // 3), n)]
+    elif kind == "near duplicates":
+        V = V[rng.integers(0, max(1, n // 3), n)] + 1e-7 * V
+    elif kind == "curve":
+        t = rng.uniform(0, 6, n)[:, None]
+        V = np.cos(t * np.arange(1, p + 1)) + 0.01 * V
+    elif kind == "all ones":
+        V = V * 1e-4
+    elif kind == "identity":
+        V = V * 30
+    elif kind == "outlier":
+        V[0] += 1e6
+    return V
+
+
+KINDS = [
+    "plain",
+    "groups",
+    "duplicates",
+    "near duplicates",
+    "curve",
+    "all ones",
+    "identity",
+    "outlier",
+]
+
+
+@settings(max_examples=150)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(2, 300),
+    p=st.integers(1, 20),
+    kind=st.sampled_from(KINDS),
+    alpha=st.sampled_from([1e-3, 0.02, 0.1, 0.5, 3.0]),
+    l1_ratio=st.sampled_from([1.0, 1.0, 0.8]),
+    mode=st.sampled_from(["absolute", "relative"]),
+)
+def test_tiles_are_exact_over_all_columns(seed, n, p, kind, alpha, l1_ratio, mode):
+    G = VectorGram(points(np.random.default_rng(seed), n, p, kind), "gaussian")
+    options = {"alpha": alpha, "alpha_mode": mode, "l1_ratio": l1_ratio, "n_jobs": 1}
+    tiles = self_expression(G, memory_budget=0, **options)
+    proof = certify(G, tiles.coef, tiles.alpha, l1_ratio)
+    np.testing.assert_allclose(tiles.objective, proof.objective, rtol=1e-8, atol=1e-12)
+    assert np.all(proof.violation <= tiles.alpha * 1e-9 + 1e-12)
+    assert proof.relative_gap.max() <= 1e-6
+    dense = self_expression(G, **options)
+    np.testing.assert_allclose(tiles.objective, dense.objective, rtol=1e-7, atol=1e-11)
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(2, 120),
+    kind=st.sampled_from(KINDS[:5]),
+    kernel=st.sampled_from(["gaussian", "polynomial", "linear", "own"]),
+    alpha=st.sampled_from([0.01, 0.1, 0.5]),
+    l1_ratio=st.sampled_from([1.0, 0.7]),
+)
+def test_columns_are_exact_for_any_kernel(seed, n, kind, kernel, alpha, l1_ratio):
+    V = points(np.random.default_rng(seed), n, 70 if kernel == "gaussian" else 6, kind)
+    if kernel == "own":
+        G = KernelGram(CallableKernel(lambda A, B: 1 / (1 + ((A[:, None] - B) ** 2).sum(-1))), V)
+    else:
+        G = make_kernel(kernel).bind(V)
+    options = {"alpha": alpha, "alpha_mode": "relative", "l1_ratio": l1_ratio, "n_jobs": 1}
+    lean = self_expression(G, memory_budget=0, **options)
+    dense = self_expression(G, **options)
+    scale = np.abs(G.diagonal()).max()
+    np.testing.assert_allclose(lean.alpha, dense.alpha, rtol=1e-12)
+    np.testing.assert_allclose(lean.objective, dense.objective, rtol=1e-7, atol=1e-10 * scale)
+    assert certify(G, lean.coef, lean.alpha, l1_ratio).relative_gap.max() <= 1e-6
+
+
+@pytest.mark.parametrize("alpha", [0.04, 1e-4])
+def test_many_tiles_do_not_depend_on_threads_or_order(alpha):
+    rng = np.random.default_rng(0)
+    V = points(rng, 1500, 5, "curve")
+    one = self_expression(VectorGram(V, "gaussian"), alpha=alpha, memory_budget=0, n_jobs=1)
+    two = self_expression(VectorGram(V, "gaussian"), alpha=alpha, memory_budget=0, n_jobs=2)
+    assert (one.coef != two.coef).nnz == 0
+    assert one.gap.max() < 1e-9
+    order = rng.permutation(1500)
+    again = self_expression(VectorGram(V[order], "gaussian"), alpha=alpha, memory_budget=0)
+    np.testing.assert_allclose(again.objective, one.objective[order], rtol=1e-9)
+
+
+def test_tile_size_does_not_matter(monkeypatch):
+    from spdcluster.expression import columns, tiles
+
+    V = points(np.random.default_rng(1), 700, 6, "groups")
+    expected = self_expression(VectorGram(V, "gaussian"), alpha=0.03)
+    for size in (64, 333, 4096):
+        monkeypatch.setattr(tiles, "TILE", size)
+        monkeypatch.setattr(columns, "TILE", size)
+        for G in (VectorGram(V, "gaussian"), make_kernel("gaussian", gamma=1.0).bind(V)):
+            lean = self_expression(G, alpha=0.03, memory_budget=0)
+            np.testing.assert_allclose(lean.objective, expected.objective, rtol=1e-9)
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 10**6), p=st.integers(1, 64), size=st.sampled_from([1e-3, 1.0, 30.0]))
+def test_compiled_kernel_values_and_the_margin_of_single_precision(seed, p, size):
+    rng = np.random.default_rng(seed)
+    padded = -(-p // 4) * 4
+    U, V = np.zeros((20, padded)), np.zeros((30, padded))
+    centre = rng.normal(size=p) * size
+    U[:, :p] = centre + rng.normal(size=(20, p)) * min(size, 1.0)
+    V[:, :p] = centre + rng.normal(size=(30, p)) * min(size, 1.0)
+    expected = np.exp(-((U[:, None] - V) ** 2).sum(-1))
+    out = np.empty((20, 30))
+    gaussian_rows(U, np.ascontiguousarray(V.T), 30, out, np.empty(30, np.int64))
+    np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-300)
+    single = np.empty((20, 30), np.float32)
+    gaussian_rows_single(
+        U.astype(np.float32), np.ascontiguousarray(V.T.astype(np.float32)), 30, single,
+        np.empty(30, np.int32),
+    )  # fmt: skip
+    norm = np.sqrt(max((U**2).sum(1).max(), (V**2).sum(1).max()))
+    assert np.abs(single - expected).max() <= single_margin(padded, norm)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 500), st.integers(1, 9), st.sampled_from(KINDS))
+def test_tree_holds_every_point_once_and_bounds_its_leaves(seed, n, p, kind):
+    V = points(np.random.default_rng(seed), n, p, kind)
+    tree = build_tree(V)
+    assert np.array_equal(np.sort(tree.order), np.arange(n))
+    np.testing.assert_array_equal(tree.points[:, :p], V[tree.order])
+    sizes = np.diff(tree.leaf_starts)
+    assert sizes.min() >= 1
+    assert sizes.max() <= LEAF
+    for leaf in range(len(sizes)):
+        members = np.arange(tree.leaf_starts[leaf], tree.leaf_starts[leaf + 1])
+        assert tree.centre[leaf] in members
+        assert np.all(tree.leaf_of[members] == leaf)
+        square = ((tree.points[members] - tree.points[tree.centre[leaf]]) ** 2).sum(1)
+        assert np.all(np.sqrt(-2 * np.expm1(-square)) <= tree.reach[leaf] + 1e-12)
+
+
+def test_estimator_uses_the_budget_and_predicts_without_the_gram_matrix():
+    X, _ = groups(np.random.default_rng(2), 4, 60, 4, spread=0.2)
+    for kernel in ("log-gaussian", "log-linear"):
+        whole = KernelSSC(4, kernel=kernel, normalize=True, random_state=0).fit(X)
+        lean = KernelSSC(4, kernel=kernel, normalize=True, random_state=0, memory_budget=0).fit(X)
+        assert np.abs((whole.representation_ - lean.representation_).toarray()).max() < 1e-7
+        assert np.array_equal(whole.labels_, lean.labels_)
+        assert np.array_equal(whole.predict(X[::3]), lean.predict(X[::3]))
+
+
+def test_memory_stays_far_below_the_gram_matrix():
+    code = textwrap.dedent(
+        """
+        import resource, sys
+        import numpy as np
+        from spdcluster.kernels import VectorGram
+        from spdcluster.expression import self_expression
+        rng = np.random.default_rng(0)
+        t = rng.uniform(0, 6, 9000)[:, None]
+        V = np.cos(t * np.arange(1, 7)) + 0.05 * rng.normal(size=(9000, 6))
+        self_expression(VectorGram(V[:500], "gaussian"), memory_budget=0)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        result = self_expression(VectorGram(V, "gaussian"))
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        print((after - before) / 1024, result.gap.max())
+        """
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    megabytes, gap = map(float, out.stdout.split())
+    assert megabytes < 256 < 8 * 9000**2 / 2**20
+    assert gap < 1e-9
