@@ -1,0 +1,405 @@
+"""Files of matrices, images and labels, read without ever running code that a file brings along.
+
+What a file is, its first bytes say, not its name. Sizes that a header promises are compared with the
+file before memory is taken for them, and Python pickles (object arrays) are refused.
+"""
+
+import csv
+import io
+import warnings
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
+
+FORMATS = ".npy, .npz or .mat (MATLAB 5 to 7.3)"
+HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+
+
+@dataclass(frozen=True)
+class MatrixFile:
+    """Matrices read from a file.
+
+    Attributes
+    ----------
+    matrices : ndarray, shape (n_matrices, d, d)
+        Or (n, m) where the file holds a 2-D array: vectors, or a Gram matrix.
+    key : str or None
+        The array's name in a file of several.
+    note : str
+        What was done to the axes, "" if nothing.
+    """
+
+    matrices: NDArray[Any]
+    key: str | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """Images of a folder.
+
+    Attributes
+    ----------
+    images : list of ndarray, each (h, w) or (h, w, 3)
+    names : list of str
+        Paths relative to the folder.
+    skipped : list of str
+        One line for each broken image that was left out.
+    """
+
+    images: list[NDArray[Any]]
+    names: list[str]
+    skipped: list[str] = field(default_factory=list)
+
+
+def read_matrices(source: str | Path | BinaryIO, key: str | None = None) -> MatrixFile:
+    """Read an array of matrices from a .npy, .npz or .mat file, or from an open binary stream.
+
+    Parameters
+    ----------
+    source : str, Path or binary file object
+    key : str or None
+        Which array of a .npz or .mat file; needed where there are several.
+
+    Returns
+    -------
+    MatrixFile
+        The matrices along the first axis, whichever of (n, d, d) and (d, d, n) the file has.
+    """
+    name, content = _open(source)
+    with content:
+        array, found = _read_array(content, name, key)
+    if array.dtype.kind not in "fciub":
+        raise ValueError(f"{name} holds {array.dtype} values; matrices must be numbers")
+    if array.size == 0:
+        raise ValueError(f"{name} holds an empty array of shape {array.shape}")
+    matrices, note = first_axis_matrices(array)
+    return MatrixFile(matrices, found, note)
+
+
+def first_axis_matrices(array: NDArray[Any]) -> tuple[NDArray[Any], str]:
+    """Matrices (n, d, d) of an array that may be (d, d, n), and what was done."""
+    if array.ndim != 3:
+        return array, ""
+    a, b, c = array.shape
+    said = f"shape {array.shape} read as {c} matrices of {a} x {b}, the last axis counting"
+    if a == b != c:
+        return np.ascontiguousarray(np.moveaxis(array, -1, 0)), said
+    if a == b == c and not _all_hermitian(array):
+        moved = np.moveaxis(array, -1, 0)
+        if _all_hermitian(moved):
+            return np.ascontiguousarray(moved), said
+    return array, ""
+
+
+def read_images(folder: str | Path, *, skip_bad: bool = False) -> ImageSet:
+    """Read the images of a folder, or of its subfolders where it has none itself.
+
+    Parameters
+    ----------
+    folder : str or Path
+    skip_bad : bool
+        Leave out images that cannot be read instead of raising.
+    """
+    from spdcluster.descriptors.images import load_images
+
+    folder = Path(folder)
+    images: list[NDArray[Any]] = []
+    names: list[str] = []
+    skipped: list[str] = []
+    for path in _image_files(folder):
+        name = path.relative_to(folder).as_posix()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a reader's remarks on odd files
+                images += [image.pixels for image in load_images(path)]
+            names.append(name)
+        except (ValueError, TypeError, OSError) as error:
+            cause = error.__cause__ or error
+            line = f"{name}: {' '.join(str(cause).split())}"
+            if not skip_bad:
+                raise ValueError(
+                    f"image {name} in {folder} cannot be read ({' '.join(str(cause).split())}); "
+                    "mend or remove it, or go on without it by --skip-bad (skip_bad=True)"
+                ) from error
+            skipped.append(line)
+    if not images:
+        raise ValueError(f"none of the {len(skipped)} images in {folder} can be read")
+    return ImageSet(images, names, skipped)
+
+
+def read_labels(
+    source: str | Path, names: Sequence[str] | int, key: str | None = None
+) -> NDArray[Any]:
+    """Known classes, one for each item: array of shape (n,).
+
+    Parameters
+    ----------
+    source : str or Path
+        A 1-D array in a .npy, .npz or .mat file; a text file with one label a line; or a CSV file
+        with a column ``label`` and, in any order of lines, a column ``file`` or ``id``.
+    names : sequence of str, or int
+        The items' file names, or how many items there are.
+    key : str or None
+        Which array of a .npz or .mat file.
+    """
+    n = names if isinstance(names, int) else len(names)
+    name, content = _open(source)
+    with content:
+        if _is_binary(content.read(8)):
+            content.seek(0)
+            array, _ = _read_array(content, name, key)
+            labels = np.squeeze(array)
+        else:
+            content.seek(0)
+            ids = [str(i) for i in range(n)] if isinstance(names, int) else list(names)
+            labels = _labels_from_text(content.read(), name, ids)
+    if labels.ndim != 1 or len(labels) != n:
+        raise ValueError(
+            f"{name} must hold one label for each of the {n} items; got shape {labels.shape}"
+        )
+    if labels.dtype.kind == "f" and np.isfinite(labels).all() and (labels % 1 == 0).all():
+        labels = labels.astype(np.int64)
+    return labels
+
+
+# ------------------------------------------------------------------------------------ which array
+
+
+def _open(source: str | Path | BinaryIO) -> tuple[str, BinaryIO]:
+    """A name for messages and a seekable stream."""
+    if not isinstance(source, (str, Path)):
+        return "standard input", io.BytesIO(source.read())
+    path = Path(source)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file or folder {path}")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; a file is needed here")
+    return str(path), path.open("rb")
+
+
+def _is_binary(magic: bytes) -> bool:
+    return magic == HDF5_MAGIC or magic.startswith(
+        (npy_format.MAGIC_PREFIX, b"PK\x03\x04", b"MATLAB")
+    )
+
+
+def _read_array(content: BinaryIO, name: str, key: str | None) -> tuple[NDArray[Any], str | None]:
+    size = content.seek(0, io.SEEK_END)
+    content.seek(0)
+    magic = content.read(128)
+    content.seek(0)
+    if size == 0:
+        raise ValueError(f"{name} is empty (0 bytes); a {FORMATS} file is needed")
+    if magic[:6] == npy_format.MAGIC_PREFIX:
+        return _read_npy(content, size, name), None
+    if magic[:4] == b"PK\x03\x04":
+        return _read_npz(content, name, key)
+    if magic.startswith(b"MATLAB 5.0"):
+        return _read_mat5(content, name, key)
+    if magic.startswith(HDF5_MAGIC) or magic.startswith(b"MATLAB 7.3"):
+        return _read_hdf5(content, name, key)
+    raise ValueError(
+        f"{name} is not a {FORMATS} file: it begins with {magic[:16]!r}; "
+        "save the matrices with numpy.save(file, X), X of shape (n_matrices, d, d)"
+    )
+
+
+def _choose(shapes: dict[str, tuple[int, ...]], name: str, key: str | None) -> str:
+    """The wanted array of a file that may hold several."""
+    listed = ", ".join(f"{k} {shape}" for k, shape in list(shapes.items())[:8])
+    listed += ", ..." if len(shapes) > 8 else ""
+    if key is not None:
+        if key not in shapes:
+            raise ValueError(f"{name} has no array {key!r}; it has {listed or 'none'}")
+        return key
+    if not shapes:
+        raise ValueError(f"{name} holds no array of numbers")
+    if len(shapes) > 1:
+        first = next((k for k, shape in shapes.items() if len(shape) == 3), next(iter(shapes)))
+        raise ValueError(
+            f"{name} holds {len(shapes)} arrays: {listed}; choose one with --key {first}"
+        )
+    return next(iter(shapes))
+
+
+# ------------------------------------------------------------------------------------ numpy files
+
+
+def _read_npy(stream: BinaryIO, size: int, name: str) -> NDArray[Any]:
+    """An array of numbers; `size` is the number of bytes in the stream."""
+    shape, dtype = _npy_header(stream, name)
+    if dtype.hasobject:
+        raise ValueError(
+            f"{name} holds Python objects (dtype object), which are not opened because a pickle can "
+            "run code; save an array of numbers: numpy.save(file, numpy.stack(matrices))"
+        )
+    promised = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    there = size - stream.tell()
+    if there < promised:
+        raise ValueError(
+            f"{name} is truncated: its header promises {promised} bytes for shape {shape}, "
+            f"{there} are there; copy or save it again"
+        )
+    stream.seek(0)
+    try:
+        return np.asarray(npy_format.read_array(stream, allow_pickle=False))
+    except (ValueError, OSError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{name} is damaged ({error}); copy or save it again") from error
+
+
+def _npy_header(stream: BinaryIO, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    try:
+        version = npy_format.read_magic(stream)
+        read: Callable[..., Any] = (
+            npy_format.read_array_header_1_0
+            if version == (1, 0)
+            else npy_format.read_array_header_2_0
+        )
+        shape, _, dtype = read(stream)
+    except (ValueError, OSError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{name} is damaged: no .npy header ({error})") from error
+    return shape, dtype
+
+
+def _read_npz(content: BinaryIO, name: str, key: str | None) -> tuple[NDArray[Any], str]:
+    try:
+        archive = zipfile.ZipFile(content)
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"{name} is a damaged or truncated .npz file ({error})") from error
+    with archive:
+        members = {i.filename[:-4]: i for i in archive.infolist() if i.filename.endswith(".npy")}
+        shapes: dict[str, tuple[int, ...]] = {}
+        for member, info in members.items():
+            with archive.open(info) as stream:
+                shapes[member] = _npy_header(stream, f"{name} [{member}]")[0]  # type: ignore[arg-type]
+        chosen = _choose(shapes, name, key)
+        info = members[chosen]
+        with archive.open(info) as stream:
+            return _read_npy(stream, info.file_size, f"{name} [{chosen}]"), chosen  # type: ignore[arg-type]
+
+
+# ----------------------------------------------------------------------------------- MATLAB files
+
+
+def _read_mat5(content: Any, name: str, key: str | None) -> tuple[NDArray[Any], str]:
+    from scipy.io import loadmat, whosmat
+
+    numeric = (
+        "double",
+        "single",
+        "logical",
+        *(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64)),
+    )
+    try:
+        shapes = {k: shape for k, shape, kind in whosmat(content) if kind in numeric}
+        chosen = _choose(shapes, name, key)
+        content.seek(0)
+        return np.asarray(loadmat(content, variable_names=[chosen])[chosen]), chosen
+    except ValueError as error:
+        if str(error).startswith(name):
+            raise
+        raise ValueError(f"{name} is a damaged or truncated .mat file ({error})") from error
+    except Exception as error:  # the reader trips over damaged files in many ways
+        raise ValueError(f"{name} is a damaged or truncated .mat file ({error!r})") from error
+
+
+def _read_hdf5(content: BinaryIO, name: str, key: str | None) -> tuple[NDArray[Any], str]:
+    """An array of a MATLAB 7.3 file; MATLAB's first axis is HDF5's last."""
+    import h5py
+
+    try:
+        with h5py.File(content, "r") as file:
+            sets = {k: file[k] for k in file if _is_plain_dataset(file, k)}
+            # the transpose is what MATLAB shows
+            shapes = {k: tuple(reversed(s.shape)) for k, s in sets.items()}
+            chosen = _choose(shapes, name, key)
+            array = np.asarray(sets[chosen][()])
+    except OSError as error:
+        raise ValueError(f"{name} is a damaged or truncated MATLAB 7.3 file ({error})") from error
+    if array.dtype.names == ("real", "imag"):
+        array = array["real"] + 1j * array["imag"]
+    return array.T, chosen
+
+
+def _is_plain_dataset(file: Any, key: str) -> bool:
+    """Whether the entry is numbers stored in this very file: links could lead to any other."""
+    import h5py
+
+    if not isinstance(file.get(key, getlink=True), h5py.HardLink):
+        return False
+    entry = file[key]
+    if not isinstance(entry, h5py.Dataset) or entry.external or entry.is_virtual:
+        return False
+    kind = entry.attrs.get("MATLAB_class", b"double")
+    is_number = entry.dtype.kind in "fiub" or entry.dtype.names == ("real", "imag")
+    return is_number and kind not in (b"char", b"cell", b"struct") and entry.shape is not None
+
+
+# --------------------------------------------------------------------------------- images, labels
+
+
+def _image_files(folder: Path) -> list[Path]:
+    from spdcluster.descriptors.images import SUFFIXES, image_paths
+
+    try:
+        return image_paths(folder)
+    except ValueError:
+        inside = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+        files = []
+        for subfolder in inside:
+            if any(p.suffix.lower() in SUFFIXES for p in subfolder.iterdir()):
+                files += image_paths(subfolder)
+        if not files:
+            raise ValueError(
+                f"the folder {folder} holds no images ({', '.join(SUFFIXES)}), nor do its subfolders"
+            ) from None
+        return files
+
+
+def _labels_from_text(content: bytes, name: str, ids: list[str]) -> NDArray[Any]:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{name} holds no labels: neither text nor a {FORMATS} file") from None
+    rows = [row for row in csv.reader(io.StringIO(text)) if row]
+    if not rows:
+        raise ValueError(f"{name} is empty; it must hold one label for each of {len(ids)} items")
+    header = [cell.strip().lower() for cell in rows[0]]
+    if "label" not in header:
+        if any(len(row) > 1 for row in rows):
+            raise ValueError(
+                f"{name} has several columns; name them in its first line, one of them 'label'"
+            )
+        return _typed([row[0].strip() for row in rows])
+    column = header.index("label")
+    identity = next((header.index(h) for h in ("file", "id", "name") if h in header), None)
+    if any(len(row) != len(header) for row in rows):
+        raise ValueError(f"{name} has lines of different length")
+    if identity is None:
+        return _typed([row[column].strip() for row in rows[1:]])
+    by_id = {row[identity].strip(): row[column].strip() for row in rows[1:]}
+    missing = [i for i in ids if i not in by_id]
+    if missing:
+        raise ValueError(
+            f"{name} has no label for {missing[0]!r} ({len(missing)} of {len(ids)} are missing)"
+        )
+    return _typed([by_id[i] for i in ids])
+
+
+def _typed(labels: list[str]) -> NDArray[Any]:
+    try:
+        return np.array([int(label) for label in labels])
+    except ValueError:
+        return np.array(labels)
+
+
+def _all_hermitian(X: NDArray[Any]) -> bool:
+    size = np.abs(X).max(axis=(1, 2), keepdims=True)
+    return bool((np.abs(X - X.conj().swapaxes(1, 2)) <= 1e-6 * size).all())

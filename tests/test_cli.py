@@ -1,0 +1,421 @@
+"""The command line: what it writes, what it says, how it fails."""
+
+import csv
+import inspect
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spdcluster import KernelSSC, __version__
+from spdcluster.cli import output
+from spdcluster.cli.app import FLAGS, HELPS, IMAGE_OPTIONS, IMAGE_PARAMETERS, SSC_PARAMETERS
+from spdcluster.cli.benchmarks import run_benchmark
+from spdcluster.cli.entry import run
+from spdcluster.descriptors import RegionCovariance
+
+PROGRAM = [sys.executable, "-c", "from spdcluster.cli import main; main()"]
+RESULTS = {"labels.csv", "summary.json", "report.html"}
+
+
+def matrices(n=60, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = np.arange(n) % 3
+    A = rng.normal(size=(3, d, d))[truth] @ rng.normal(size=(n, d, 8 * d))
+    return A @ A.swapaxes(1, 2), truth
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """An empty working folder with good.npy and its truth.csv."""
+    monkeypatch.chdir(tmp_path)
+    X, truth = matrices()
+    np.save("good.npy", X)
+    Path("truth.csv").write_text("label\n" + "\n".join(map(str, truth)) + "\n")
+    return tmp_path
+
+
+@pytest.fixture
+def pictures(place):
+    from skimage import data
+    from skimage.io import imsave
+
+    Path("images").mkdir()
+    for name in ("brick", "gravel"):
+        for i in range(4):
+            imsave(f"images/{name}{i}.png", getattr(data, name)()[50 * i :][:48, :48])
+    return place / "images"
+
+
+def labels_csv(folder):
+    """Its lines as dicts."""
+    return list(csv.DictReader((Path(folder) / "labels.csv").read_text().splitlines()))
+
+
+def fails(arguments, capsys, mentions):
+    """Exit code 2, one line on stderr that mentions what it should, and no new file."""
+    before = sorted(Path().rglob("*"))
+    assert run(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("spdcluster: ")
+    assert error.count("\n") == 1
+    assert re.search(mentions, error), error
+    assert sorted(Path().rglob("*")) == before
+
+
+# -------------------------------------------------------------------------------------- good input
+
+
+def test_cluster_writes_labels_summary_and_report(place, capsys):
+    line = ["cluster", "good.npy", "-k", "3", "--labels", "truth.csv", "--seed", "7", "-o", "a/b"]
+    assert run(line) == 0
+    out = Path("a/b")
+    assert {p.name for p in out.iterdir()} == RESULTS
+    X, _ = matrices()
+    model = KernelSSC(3, random_state=7).fit(X)
+    rows = labels_csv(out)
+    assert [int(row["label"]) for row in rows] == model.labels_.tolist()
+    assert list(rows[0]) == ["id", "label", "distance", "margin"]
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["parameters"]["random_state"] == 7
+    assert summary["dual_gap"] == model.dual_gap_ < 1e-9
+    assert sum(summary["sizes"]) == len(X)
+    assert summary["quality"]["accuracy"] == 1.0
+    assert summary["versions"]["spdcluster"] == __version__
+    assert set(summary["seconds"]) >= {"read", "cluster", "report"}
+    printed = capsys.readouterr()
+    assert "accuracy 100.0%" in printed.out
+    assert printed.err == ""
+
+
+def test_command_and_python_of_the_summary_repeat_the_run(place):
+    assert run(["cluster", "good.npy", "-k", "3", "--alpha", "0.1", "-q", "-o", "one"]) == 0
+    summary = json.loads(Path("one/summary.json").read_text())
+    words = summary["command"].split()
+    assert run([*words[1:], "-q", "--out", "two"]) == 0
+    assert Path("one/labels.csv").read_bytes() == Path("two/labels.csv").read_bytes()
+    namespace = {}
+    exec(summary["python"], namespace)
+    labels = [int(row["label"]) for row in labels_csv("one")]
+    assert namespace["model"].labels_.tolist() == labels
+    assert namespace["model"].alpha == 0.1
+
+
+def test_distances_are_those_of_the_codes_in_feature_space(place):
+    """Against a direct computation with the dense Gram matrix."""
+    assert run(["cluster", "good.npy", "-k", "3", "--seed", "0", "-q", "-o", "o"]) == 0
+    X, _ = matrices()
+    model = KernelSSC(3, random_state=0).fit(X)
+    K, C = model.kernel_.bind(X).dense(), model.representation_.toarray()
+    distance = np.empty((len(X), 3))
+    for k in range(3):
+        part = C * (model.labels_ == k)
+        square = K.diagonal() - 2 * (part * K).sum(axis=1) + ((part @ K) * part).sum(axis=1)
+        distance[:, k] = np.sqrt(np.maximum(square, 0))
+    own = distance[np.arange(len(X)), model.labels_]
+    distance[np.arange(len(X)), model.labels_] = np.inf
+    rows = labels_csv("o")
+    np.testing.assert_allclose([float(r["distance"]) for r in rows], own, atol=1e-5)
+    np.testing.assert_allclose([float(r["margin"]) for r in rows], distance.min(1) - own, atol=1e-5)
+
+
+def test_quiet_prints_nothing(place, capfd):
+    assert run(["cluster", "good.npy", "-k", "3", "--quiet", "-o", "o"]) == 0
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_other_axis_order_is_recognised_and_said(place, capsys):
+    np.save("last.npy", np.moveaxis(np.load("good.npy"), 0, -1))
+    assert run(["cluster", "last.npy", "-k", "3", "-o", "o"]) == 0
+    assert "(4, 4, 60) read as 60 matrices" in capsys.readouterr().out
+
+
+def test_a_folder_of_images_is_clustered_by_file_name(pictures):
+    assert run(["cluster", "images", "-k", "2", "-q", "-o", "o"]) == 0
+    rows = labels_csv("o")
+    assert [row["file"] for row in rows][:2] == ["brick0.png", "brick1.png"]
+    assert len({row["label"] for row in rows[:4]}) == 1
+
+
+def test_a_picture_is_segmented(place):
+    from skimage import data
+    from skimage.io import imsave
+
+    imsave("photo.png", np.hstack([data.brick()[:96, :64], data.gravel()[:96, :64]]))
+    assert run(["cluster", "photo.png", "-k", "2", "-q", "-o", "o"]) == 0
+    assert 'id="segmentation"' in Path("o/report.html").read_text()
+
+
+def test_a_broken_image_is_named_and_skip_bad_goes_on(pictures, capsys):
+    (pictures / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    fails(["cluster", "images", "-k", "2"], capsys, r"bad\.png.*--skip-bad")
+    assert run(["cluster", "images", "-k", "2", "--skip-bad", "-o", "o"]) == 0
+    assert "left out bad.png" in capsys.readouterr().out
+
+
+def test_an_image_whose_covariance_is_singular_is_named(pictures, capsys):
+    from skimage.io import imsave
+
+    imsave("images/flat.png", np.zeros((48, 48), dtype=np.uint8), check_contrast=False)
+    fails(["cluster", "images", "-k", "2"], capsys, r"flat\.png.*constant")
+
+
+def test_standard_input_is_read(place):
+    with open("good.npy", "rb") as file:
+        done = subprocess.run(
+            [*PROGRAM, "cluster", "-", "-k", "3", "-o", "o"], stdin=file, capture_output=True
+        )
+    assert done.returncode == 0, done.stderr
+    assert {p.name for p in Path("o").iterdir()} == RESULTS
+    assert done.stderr == b"", "progress belongs on terminals only"
+
+
+def test_vectors_and_gram_matrices_can_be_clustered_too(place):
+    V = np.random.default_rng(0).normal(size=(30, 4))
+    np.save("vectors.npy", V)
+    np.save("gram.npy", V @ V.T)
+    assert run(["cluster", "vectors.npy", "-k", "2", "--kernel", "linear", "-q", "-o", "v"]) == 0
+    assert run(["cluster", "gram.npy", "-k", "2", "--kernel", "precomputed", "-q", "-o", "g"]) == 0
+    assert Path("v/report.html").stat().st_size > 10_000
+
+
+# --------------------------------------------------------------------------------------- bad input
+
+
+def truncated(path):
+    path.write_bytes(Path("good.npy").read_bytes()[:-100])
+
+
+def several(path):
+    np.savez(path, a=np.load("good.npy"), b=np.load("good.npy"))
+
+
+def objects(path):
+    array = np.empty(2, dtype=object)
+    array[:] = [np.eye(2), np.eye(3)]
+    np.save(path, array, allow_pickle=True)
+
+
+def with_nan(path):
+    X = np.load("good.npy")
+    X[7, 0, 1] = np.nan
+    np.save(path, X)
+
+
+def indefinite(path):
+    X = np.load("good.npy")
+    X[17] -= 1e3 * np.eye(4)
+    np.save(path, X)
+
+
+BAD_FILES = [
+    ("missing.npy", lambda path: None, "there is no file or folder missing.npy"),
+    ("empty.npy", lambda path: path.touch(), "empty.npy is empty"),
+    ("cut.npy", truncated, "cut.npy is truncated"),
+    ("two.npz", several, "two.npz holds 2 arrays.*--key a"),
+    ("objects.npy", objects, "Python objects"),
+    ("text.npy", lambda path: path.write_text("1,2\n3,4\n"), "text.npy is not a .npy"),
+    ("nan.npy", with_nan, r"\[7\].*NaN"),
+    ("indefinite.npy", indefinite, r"\[17\] is not positive definite"),
+    ("folder", lambda path: path.mkdir(), "holds no images"),
+]
+
+
+@pytest.mark.parametrize(("name", "make", "mentions"), BAD_FILES, ids=[b[0] for b in BAD_FILES])
+def test_bad_input_is_one_line_and_nothing_is_written(place, capsys, name, make, mentions):
+    make(Path(name))
+    fails(["cluster", name, "-k", "3", "--out", "out"], capsys, mentions)
+
+
+BAD_ARGUMENTS = [
+    (["-k", "61"], "61"),
+    (["-k", "0"], "n_clusters"),
+    (["-k", "many"], "n_clusters"),
+    ([], "-k"),
+    (["-k", "3", "--alpha", "-1"], "alpha"),
+    (["-k", "3", "--alpha", "much"], "--alpha"),
+    (["-k", "3", "--gamma", "wide"], "gamma"),
+    (["-k", "3", "--kernel", "log-gausian"], "Did you mean 'log-gaussian'"),
+    (["-k", "3", "--solver", "admn"], "Did you mean 'admm'"),
+    (["-k", "3", "--no-such-option"], "--no-such-option"),
+    (["-k", "3", "--features", "gabor"], "--features is for images"),
+    (["-k", "3", "--labels", "missing.csv"], "missing.csv"),
+    (["-k", "3", "--labels", "good.npy"], "one label for each of the 60"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mentions"), BAD_ARGUMENTS, ids=[b[1] for b in BAD_ARGUMENTS]
+)
+def test_bad_arguments_are_one_line_and_nothing_is_written(place, capsys, arguments, mentions):
+    fails(["cluster", "good.npy", "--out", "out", *arguments], capsys, re.escape(mentions))
+
+
+@pytest.mark.parametrize(
+    "line", [["clster"], ["reproduce", "mnist", "--data", "."], ["bench", "speed"], ["demo", "--x"]]
+)
+def test_unknown_commands_and_names_are_one_line(place, capsys, line):
+    fails(line, capsys, "see spdcluster")
+
+
+def test_missing_data_of_a_reproduction_is_one_line(place, capsys):
+    fails(["reproduce", "brodatz", "--data", "nowhere"], capsys, "nowhere")
+
+
+@pytest.mark.parametrize("folder", ["good.npy", "good.npy/x", "/proc/x", "/dev/null/x"])
+def test_an_output_folder_that_cannot_be_is_told_before_the_work(place, capsys, folder):
+    fails(["cluster", "good.npy", "-k", "3", "--out", folder], capsys, f"{folder}.*--out")
+
+
+def test_no_right_to_write_the_output_folder(place, capsys):
+    # root may write into any folder of a disk: for root, one that the kernel refuses
+    folder = "/proc/locked" if os.geteuid() == 0 else "locked"
+    if folder == "locked":
+        Path(folder).mkdir(mode=0o555)
+    fails(["cluster", "good.npy", "-k", "3", "--out", folder], capsys, folder)
+
+
+def test_a_second_run_does_not_overwrite_unless_told(place, capsys):
+    line = ["cluster", "good.npy", "-k", "3", "-q", "--out", "o"]
+    assert run([*line, "--seed", "1"]) == 0
+    first = {p.name: p.read_bytes() for p in Path("o").iterdir()}
+    fails([*line, "--seed", "2"], capsys, "earlier result.*--overwrite")
+    assert {p.name: p.read_bytes() for p in Path("o").iterdir()} == first
+    assert run([*line, "--seed", "2", "--overwrite"]) == 0
+    assert json.loads(Path("o/summary.json").read_text())["parameters"]["random_state"] == 2
+
+
+@pytest.mark.parametrize("failing_call", [1, 2, 3])
+@pytest.mark.parametrize("existing", [False, True])
+def test_a_full_disk_leaves_no_file_behind(place, capsys, monkeypatch, failing_call, existing):
+    if existing:
+        Path("o").mkdir()
+    calls = []
+
+    def fsync(descriptor):
+        calls.append(descriptor)
+        if len(calls) == failing_call:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(output.os, "fsync", fsync)
+    fails(["cluster", "good.npy", "-k", "3", "-q", "-o", "o"], capsys, "No space left.*free some")
+
+
+def test_a_crash_while_writing_leaves_the_earlier_result_whole(place, monkeypatch):
+    folder = Path("o")
+    output.write_files(folder, {"a": "old", "b": "old"}, overwrite=False)
+
+    def crash(descriptor):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(output.os, "fsync", crash)
+    with pytest.raises(KeyboardInterrupt):
+        output.write_files(folder, {"a": "new", "b": "new"}, overwrite=True)
+    assert {p.name: p.read_text() for p in folder.iterdir()} == {"a": "old", "b": "old"}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_control_c_in_the_middle_is_one_line_and_nothing_is_written(place):
+    np.save("large.npy", matrices(1500)[0])
+    line = ["cluster", "large.npy", "-k", "3", "--solver", "admm", "--tol", "1e-300", "-o", "o"]
+    process = subprocess.Popen(
+        [*PROGRAM, *line, "--max-iter", "1000000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.readline()  # the input has been read, the work begins
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    start = time.monotonic()
+    _, error = process.communicate(timeout=30)
+    assert time.monotonic() - start < 10
+    assert process.returncode == 2
+    assert error == b"spdcluster: interrupted; nothing was written\n"
+    assert not Path("o").exists()
+
+
+# ----------------------------------------------------------------------------------------- manners
+
+
+def test_options_are_the_constructors_parameters_and_defaults():
+    """Read from the source text, they must be what the class itself says."""
+    for found, owner in ((SSC_PARAMETERS, KernelSSC), (IMAGE_PARAMETERS, RegionCovariance)):
+        signature = inspect.signature(owner).parameters
+        assert list(found) == list(signature)
+        for name, parameter in signature.items():
+            if isinstance(parameter.default, (bool, int, float, str, type(None))):
+                assert found[name].default == parameter.default
+    assert set(IMAGE_OPTIONS) <= set(IMAGE_PARAMETERS)
+
+
+def test_every_parameter_has_an_option_and_no_help_is_for_a_parameter_that_is_gone(capsys):
+    assert run(["cluster", "--help-all"]) == 0
+    text = capsys.readouterr().out
+    for name in [*SSC_PARAMETERS, *IMAGE_OPTIONS]:
+        assert f"--{name.replace('_', '-')}" in text, name
+    assert set(HELPS) | set(FLAGS) <= set(SSC_PARAMETERS)
+
+
+@pytest.mark.parametrize("command", ["cluster", "demo", "reproduce", "bench"])
+def test_help_fits_on_a_screen_and_has_an_example(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run([command, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert len(text.splitlines()) <= 45
+    assert f"spdcluster {command}" in text.split("Example:")[1]
+
+
+def test_version_and_help_import_nothing_slow():
+    code = (
+        "import sys\nfrom spdcluster.cli.entry import run\n"
+        "assert run(['--version']) == 0 and run(['cluster', '--help']) == 0\n"
+        "slow = {'sklearn', 'scipy', 'numba', 'matplotlib', 'skimage', 'numpy'} & set(sys.modules)\n"
+        "assert not slow, slow"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"spdcluster {__version__}\n")
+
+
+def test_shell_completion_is_offered():
+    environment = os.environ | {
+        "_SPDCLUSTER_COMPLETE": "complete_bash",
+        "COMP_WORDS": "spdcluster cl",
+        "COMP_CWORD": "1",
+    }
+    done = subprocess.run(PROGRAM, env=environment, capture_output=True, text=True)
+    assert done.stdout.strip() == "cluster"
+
+
+def test_demo_finds_the_textures_and_replaces_only_its_own_result(place, capsys):
+    assert run(["demo"]) == 0
+    text = capsys.readouterr().out
+    assert "N = 1,849" in text
+    assert "What to try next" in text
+    folder = Path("spdcluster-demo")
+    assert {p.name for p in folder.iterdir()} == RESULTS | {"mosaic.png"}
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["quality"]["accuracy"] > 0.93
+    assert summary["quality"]["nmi"] > 0.78
+    assert run(["demo", "-q"]) == 0
+    (folder / "summary.json").write_text("{}")
+    fails(["demo"], capsys, "earlier result")
+
+
+def test_bench_prints_its_rows_and_writes_them(place, capsys):
+    def fake(data, quick):
+        return {"rows": [{"what": "a", "seconds": 0.5}, {"what": "bb", "ratio": 2}]}
+
+    arguments = {"quick": True, "overwrite": False, "quiet": False}
+    run_benchmark("fake", fake, None, Path("b"), **arguments)
+    assert json.loads(Path("b/bench.json").read_text())["rows"][1] == {"what": "bb", "ratio": 2}
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == ["what  seconds  ratio", "a     0.5", "bb             2"]
+    with pytest.raises(FileExistsError, match="earlier result"):
+        run_benchmark("fake", fake, None, Path("b"), **arguments)
