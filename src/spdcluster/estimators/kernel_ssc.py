@@ -44,8 +44,10 @@ class KernelSSC(AffinityClusterer):
         Give the kernel a unit diagonal.
     alpha : float, default=0.04
         Penalty, the paper's lambda.
-    alpha_mode : {"absolute", "relative"}, default="absolute"
+    alpha_mode : {"absolute", "relative", "atoms"}, default="absolute"
         "relative": row i uses ``alpha * 2 max_{j != i} |k_ij| / l1_ratio``; at 1 every code is zero.
+        "atoms": alpha is a number m; each row takes the smallest penalty, along its path down from the
+        zero code, at which m atoms are enough (``l1_ratio=1`` only).
     l1_ratio : float in (0, 1], default=1.0
     affinity : {"symmetric", "row-normalized"}, default="symmetric"
         "row-normalized" divides each code by its Euclidean norm first.

@@ -27,6 +27,9 @@ PIVOT_FLOOR = 1e-13
 # Fewer chunks hide violators, more fill the working set in vain; measured on 1024 textures.
 CHUNK_COLUMNS, MAX_ADDED = 32, 4
 
+# Rounding in the gradient at the atoms, as a share of the penalty, from which on the code is refined.
+REFINE = 1e-12
+
 # A column counts as violated from this share of the penalty on.
 SLACK = 1e-10
 
@@ -195,21 +198,29 @@ def solve_row(
     """Solve one row on the columns of `k` (n,), from a factored start of m atoms.
 
     A column counts as violated when ``|g_j| > lam + slack``. `own` is the column that may not be used
-    (-1: none). Returns (m, rounds, state), the state
-    one of SOLVED, STOPPED (by max_rounds) and OUT_OF_ROOM.
+    (-1: none). Returns (m, rounds, state), the state one of SOLVED, STOPPED (by max_rounds) and
+    OUT_OF_ROOM; `g` holds ``k - c K`` then (and zero at `own`).
     """
     capacity = len(atoms)
     for rounds in range(max_rounds):
         gradient(K, k, atoms, c, m, g)
         if own >= 0:
             g[own] = 0.0
+        error = 0.0
         for a in range(m):
-            # solved for: what is left is rounding, taken out below
+            # solved for: what is left is rounding
             work[a] = g[atoms[a]] - mu * c[a] - lam * signs[a]
+            error = max(error, abs(work[a]))
             g[atoms[a]] = 0.0
         found = worst_of_chunks(g, lam + slack, worst)
-        if found == 0:
-            polish(L, m, work, c, signs)
+        if found == 0 or m + min(found, MAX_ADDED) > capacity:
+            for a in range(m):
+                g[atoms[a]] = work[a] + mu * c[a] + lam * signs[a]
+            if found > 0:
+                return m, rounds, OUT_OF_ROOM
+            if error > REFINE * lam:
+                polish(L, m, work, c, signs)
+                gradient(K, k, atoms, c, m, g)
             return m, rounds, SOLVED
         # near the end one violator at a time: alone, it always moves the way of its sign
         room = MAX_ADDED if 2 * rounds < max_rounds else 1
@@ -220,8 +231,6 @@ def solve_row(
                     least = f
             found -= 1
             worst[least] = worst[found]
-        if m + found > capacity:
-            return m, rounds, OUT_OF_ROOM
         for f in range(found):
             j = worst[f]
             for a in range(m):
@@ -230,6 +239,7 @@ def solve_row(
             atoms[m], c[m], signs[m] = j, 0.0, np.sign(g[j])
             m += 1
         m = settle_signs(k, lam, atoms, c, signs, L, m, work)
+    gradient(K, k, atoms, c, m, g)
     return m, max_rounds, STOPPED
 
 
@@ -387,7 +397,6 @@ def solve_one(
         K, k, own, lam, mu, SLACK * lam, max_rounds, atoms, c, signs, m, L, g, work, worst
     )
     sizes[t] = m
-    gradient(K, k, atoms, c, m, g)
     row_value(k, k_own, own, lam, mu, atoms, c, m, g, values[t])
 
 
@@ -432,3 +441,34 @@ def explain(
                 if labels[j] == labels[i]:
                     explained[t, labels[i]] += c[t, a] * c[t, b] * K[i, j]
     return explained
+
+
+@compiled
+def solve_rows_on_path(
+    K: NDArray[Any], rows: NDArray[Any], lams: NDArray[Any], mus: NDArray[Any], max_rounds: int,
+    capacity: int,
+) -> tuple[NDArray[Any], ...]:  # pragma: no cover  # fmt: skip
+    """Solve rows (r,) of a Gram matrix in memory for decreasing penalties (s, r), each from the last.
+
+    Returns codes as `new_codes` gives them, with ``s * r`` rows: those of the first penalty, of the second...
+    """
+    steps, r = lams.shape
+    sizes, all_atoms, all_c, values, rounds, states = new_codes(steps * r, capacity)
+    L, work, signs, g, worst = new_scratch(len(K), capacity)
+    atoms, c = np.zeros(capacity, np.int64), np.zeros(capacity)
+    for t in range(r):
+        i, m = rows[t], 0
+        for step in range(steps):
+            at, lam, mu = step * r + t, lams[step, t], mus[step, t]
+            if step > 0 and mu != mus[step - 1, t]:  # the factor holds the old one
+                m = warm_start(K, mu, atoms[:m].copy(), c[:m].copy(), atoms, c, signs, L, work)
+            m = settle_signs(K[i], lam, atoms, c, signs, L, m, work)
+            m, rounds[at], states[at] = solve_row(
+                K, K[i], i, lam, mu, SLACK * lam, max_rounds, atoms, c, signs, m, L, g, work, worst
+            )
+            row_value(K[i], K[i, i], i, lam, mu, atoms, c, m, g, values[at])
+            sizes[at], all_atoms[at], all_c[at] = m, atoms, c
+            if states[at] == OUT_OF_ROOM:
+                states[step * r + t :: r] = OUT_OF_ROOM
+                break
+    return sizes, all_atoms, all_c, values, rounds, states

@@ -112,7 +112,6 @@ def solve_on_candidates(
         K, k, -1, lam, mu, active_set.SLACK * lam, max_rounds,
         atoms, c, space.signs, m, space.L, g, space.work, space.worst,
     )  # fmt: skip
-    active_set.gradient(K, k, atoms, c, m, g)
     active_set.row_value(k, 1.0, -1, lam, mu, atoms, c, m, g, codes.values[t])
     codes.sizes[t], codes.states[t] = m, state
     codes.rounds[t] += rounds

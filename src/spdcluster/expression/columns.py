@@ -89,7 +89,8 @@ class ColumnTile:
 
     def solve(self) -> None:
         """Solve all rows and prove them over all N columns."""
-        self._add_columns(self._largest())
+        if not len(self.columns):
+            self._add_columns(self._largest())
         todo = np.arange(len(self.own))
         while len(todo):
             self._solve_rows(todo)

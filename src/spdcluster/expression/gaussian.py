@@ -19,12 +19,12 @@ LANES = 8
 
 @compiled
 def exp_negative(x: NDArray[Any], bits: NDArray[Any]) -> None:  # pragma: no cover
-    """``x[:] = exp(-x)`` for float64 ``0 <= x``; `bits` is int64 scratch of the same length."""
+    """``x[:] = exp(-min(x, 700))`` for float64 ``0 <= x``; `bits` is int64 scratch of that length."""
     n = len(x)
     for j in range(n):
         y = min(x[j], 700.0)
         whole = np.floor(0.5 - y * LOG2E)
-        bits[j] = (np.int64(whole) + 1023) << 52 if x[j] <= 700.0 else 0  # the bits of zero
+        bits[j] = (np.int64(whole) + 1023) << 52
         f = (-y - whole * LN2_HIGH) - whole * LN2_LOW  # in +- ln(2)/2
         s = 1.6059043836821613e-10
         s = s * f + 2.08767569878681e-09
@@ -47,14 +47,13 @@ def exp_negative(x: NDArray[Any], bits: NDArray[Any]) -> None:  # pragma: no cov
 
 @compiled
 def exp_negative_single(x: NDArray[Any], bits: NDArray[Any]) -> None:  # pragma: no cover
-    """``x[:] = exp(-x)`` for float32 ``0 <= x``; `bits` is int32 scratch of the same length."""
+    """``x[:] = exp(-min(x, 87))`` for float32 ``0 <= x``; `bits` is int32 scratch of that length."""
     n = len(x)
     one, half = np.float32(1.0), np.float32(0.5)
     for j in range(n):
         y = min(x[j], np.float32(87.0))
         whole = np.floor(half - y * np.float32(LOG2E))
-        exponent = (np.int32(whole) + np.int32(127)) << np.int32(23)
-        bits[j] = exponent if x[j] <= np.float32(87.0) else np.int32(0)
+        bits[j] = (np.int32(whole) + np.int32(127)) << np.int32(23)
         f = (-y - whole * np.float32(0.693359375)) + whole * np.float32(2.12194440e-4)
         s = np.float32(1.9875691500e-4)
         s = s * f + np.float32(1.3981999507e-3)
@@ -77,18 +76,20 @@ def gaussian_rows_single(
     `out` is (>= m, >= n), `bits` int32 scratch of n entries.
     """
     m, p = rows.shape
-    zero = np.float32(0.0)
     for i in range(m):
-        target = out[i, :n]
-        for j in range(n):
-            target[j] = zero
         for q in range(0, p, 4):
             a0, a1, a2, a3 = rows[i, q], rows[i, q + 1], rows[i, q + 2], rows[i, q + 3]
-            b0, b1, b2, b3 = columns[q], columns[q + 1], columns[q + 2], columns[q + 3]
-            for j in range(n):
-                d0, d1, d2, d3 = a0 - b0[j], a1 - b1[j], a2 - b2[j], a3 - b3[j]
-                target[j] += (d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3)
-        exp_negative_single(target, bits[:n])
+            if q == 0:
+                for j in range(n):
+                    d0, d1 = a0 - columns[q, j], a1 - columns[q + 1, j]
+                    d2, d3 = a2 - columns[q + 2, j], a3 - columns[q + 3, j]
+                    out[i, j] = d0 * d0 + d1 * d1 + d2 * d2 + d3 * d3
+            else:
+                for j in range(n):
+                    d0, d1 = a0 - columns[q, j], a1 - columns[q + 1, j]
+                    d2, d3 = a2 - columns[q + 2, j], a3 - columns[q + 3, j]
+                    out[i, j] = out[i, j] + d0 * d0 + d1 * d1 + d2 * d2 + d3 * d3
+        exp_negative_single(out[i, :n], bits)
 
 
 @compiled

@@ -27,6 +27,7 @@ from spdcluster.expression.tree import BLOCK, LEAF
 UNIT = 2.0**-24  # half an ulp of 1 in float32
 MOST_VIOLATORS = 8  # a row and round
 AGAIN = 3  # state of a row that moved so far that its representatives are to be looked at anew
+LOOK = 512  # columns looked at together, row by row
 OPEN_SHARE = 0.3  # of the leaves
 HOT = 0.9  # share of the penalty from which on a leaf may soon hold a violator
 
@@ -85,39 +86,8 @@ def at_representatives(
             )
 
 
-@compiled
-def worst_representatives(
-    gradients: NDArray[Any],
-    centre: NDArray[Any],
-    rows: NDArray[Any],
-    todo: NDArray[Any],
-    lam: NDArray[Any],
-    codes: Any,
-) -> tuple[NDArray[Any], NDArray[Any]]:  # pragma: no cover
-    """The representatives that most violate the conditions of each row: points (r, most), counts (r,)."""
-    r, n_leaves = gradients.shape
-    found, kept = np.zeros((r, MOST_VIOLATORS), np.int64), np.zeros((r, MOST_VIOLATORS))
-    counts = np.zeros(r, np.int64)
-    for s in range(r):
-        t, g = todo[s], gradients[s]
-        limit = np.float32(lam[t] * 1.001)  # a start, not yet the proof: rounding may wait
-        for start in range(0, n_leaves, LEAF):
-            stop = min(n_leaves, start + LEAF)
-            high = np.float32(0.0)
-            for leaf in range(start, stop):
-                high = max(high, abs(g[leaf]))
-            if high <= limit:
-                continue
-            for leaf in range(start, stop):
-                if abs(g[leaf]) == high and not is_taken(
-                    centre[leaf], rows[t], codes.atoms[t, : codes.sizes[t]]
-                ):
-                    counts[s] = keep_worst(counts[s], found[s], kept[s], centre[leaf], high)
-    return found, counts
-
-
-# Scratch of one thread for looking at leaves: columns (p, BLOCK) and active points (capacity + 1, p),
-# float32; kernel values (capacity + 1, BLOCK); a list of leaves (L,), the mark of each leaf (L,) and the
+# Scratch of one thread for looking at leaves: columns (p, LOOK) and active points (capacity + 1, p),
+# float32; kernel values (capacity + 1, LOOK); a list of leaves (L,), the mark of each leaf (L,) and the
 # count of marks (1,); violators and their values (MOST_VIOLATORS,)
 Lens = namedtuple("Lens", "columns active K g c local bits leaves marks calls found kept")
 
@@ -126,13 +96,13 @@ Lens = namedtuple("Lens", "columns active K g c local bits leaves marks calls fo
 def make_lens(n_leaves: int, p: int, capacity: int) -> Any:  # pragma: no cover
     """Scratch to look at leaves with codes of up to `capacity` atoms."""
     return Lens(
-        np.zeros((p, BLOCK), np.float32),
+        np.zeros((p, LOOK), np.float32),
         np.empty((capacity + 1, p), np.float32),
-        np.empty((capacity + 1, BLOCK), np.float32),
-        np.empty(BLOCK, np.float32),
+        np.empty((capacity + 1, LOOK), np.float32),
+        np.empty(LOOK, np.float32),
         np.empty(capacity, np.float32),
         np.arange(1, capacity + 1),
-        np.empty(BLOCK, np.int32),
+        np.empty(LOOK, np.int32),
         np.empty(n_leaves, np.int64),
         np.full(n_leaves, -1, np.int64),
         np.zeros(1, np.int64),
@@ -167,7 +137,7 @@ def look_at_leaves(
     for a in range(m):
         lens.active[a + 1] = points[atoms[a]]
         lens.c[a] = c[a]
-    count, steepest, per_block = 0, lam, BLOCK // LEAF
+    count, steepest, per_block = 0, lam, LOOK // LEAF
     for start in range(0, n_open, per_block):
         width = min(per_block, n_open - start)
         copy_leaves(members, lens.leaves, start, width, lens.columns)
@@ -196,18 +166,26 @@ def copy_leaves(
     members: NDArray[Any], leaves: NDArray[Any], start: int, width: int, columns: NDArray[Any]
 ) -> None:  # pragma: no cover
     """Put the members of `width` leaves side by side: columns (p, >= width * LEAF)."""
-    for q in range(members.shape[1]):
-        target = columns[q]
-        for o in range(width):
-            leaf, at = leaves[start + o], o * LEAF
-            target[at] = members[leaf, q, 0]
-            target[at + 1] = members[leaf, q, 1]
-            target[at + 2] = members[leaf, q, 2]
-            target[at + 3] = members[leaf, q, 3]
-            target[at + 4] = members[leaf, q, 4]
-            target[at + 5] = members[leaf, q, 5]
-            target[at + 6] = members[leaf, q, 6]
-            target[at + 7] = members[leaf, q, 7]
+    # eight loads, then eight stores: the compiler makes one vector instruction of each eight
+    for o in range(width):
+        leaf, at = leaves[start + o], o * LEAF
+        for q in range(members.shape[1]):
+            v0, v1, v2, v3 = (
+                members[leaf, q, 0],
+                members[leaf, q, 1],
+                members[leaf, q, 2],
+                members[leaf, q, 3],
+            )
+            v4, v5, v6, v7 = (
+                members[leaf, q, 4],
+                members[leaf, q, 5],
+                members[leaf, q, 6],
+                members[leaf, q, 7],
+            )
+            columns[q, at], columns[q, at + 1] = v0, v1
+            columns[q, at + 2], columns[q, at + 3] = v2, v3
+            columns[q, at + 4], columns[q, at + 5] = v4, v5
+            columns[q, at + 6], columns[q, at + 7] = v6, v7
 
 
 @compiled

@@ -1,9 +1,10 @@
 """The self-expression step: a kernel and a penalty in, sparse codes with their certificate out."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from spdcluster.expression.codes import Solution
 
 SOLVERS = ("active-set", "admm")
-ALPHA_MODES = ("absolute", "relative")
+ALPHA_MODES = ("absolute", "relative", "atoms")
 DEFAULT_MEMORY_BUDGET = 256e6
 LONGEST_VECTOR = 64
 DEFAULT_MAX_ITER = {"active-set": 1000, "admm": 5000}
@@ -76,8 +77,10 @@ def self_expression(
         ``make_kernel(...).bind(X)``, or a `DenseGram`.
     alpha : float
         Penalty; the paper's lambda. With ``alpha_mode="relative"``, a share of each row's smallest
-        penalty that makes its code zero, ``2 max_{j != i} |k_ij| / l1_ratio``.
-    alpha_mode : {"absolute", "relative"}
+        penalty that makes its code zero, ``2 max_{j != i} |k_ij| / l1_ratio``. With
+        ``alpha_mode="atoms"``, a number of atoms m: each row takes the smallest penalty, along its path
+        down from the zero code, at which it needs no more than m atoms, and the exact code there.
+    alpha_mode : {"absolute", "relative", "atoms"}
     l1_ratio : float in (0, 1]
     solver : {"active-set", "admm"}
     rho : float
@@ -109,6 +112,8 @@ def self_expression(
     jobs = check_n_jobs(n_jobs)
 
     budget = check_real(memory_budget, "memory_budget", low=0.0)
+    if alpha_mode == "atoms":
+        return _with_atoms(gram, alpha, l1_ratio, solver, tol, rounds, budget, jobs, verbose)
     if solver == "admm":
         K = gram.dense(jobs)
         alphas = _penalties(gram, alpha, alpha_mode, l1_ratio, jobs)
@@ -119,22 +124,97 @@ def self_expression(
     return _expression(solution, alphas, tol)
 
 
+def expression_path(
+    gram: Gram,
+    alphas: Sequence[float],
+    *,
+    alpha_mode: str = "absolute",
+    l1_ratio: float = 1.0,
+    tol: float = 1e-6,
+    max_iter: int | None = None,
+    memory_budget: float = DEFAULT_MEMORY_BUDGET,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> list[Expression]:
+    """Exact codes for a decreasing list of penalties, each started from the one before.
+
+    Parameters
+    ----------
+    alphas : sequence of float, decreasing
+        As `alpha` of `self_expression`, with ``alpha_mode`` "absolute" or "relative".
+
+    Returns
+    -------
+    list of Expression, one a penalty, each as exact as `self_expression` would give it
+    """
+    from spdcluster.expression.paths import solve_path
+
+    penalties = [check_real(alpha, "alphas", low=0.0, low_open=True) for alpha in alphas]
+    if not penalties or any(a <= b for a, b in pairwise(penalties)):
+        raise ValueError(f"alphas must be decreasing penalties, one or more; got {alphas!r}")
+    check_choice(alpha_mode, "alpha_mode", ALPHA_MODES[:2])
+    l1_ratio = check_real(l1_ratio, "l1_ratio", low=0.0, high=1.0, low_open=True)
+    tol = check_real(tol, "tol", low=0.0, low_open=True)
+    budget = check_real(memory_budget, "memory_budget", low=0.0)
+    rounds = 1000 if max_iter is None else check_int(max_iter, "max_iter", low=1)
+    jobs = check_n_jobs(n_jobs)
+    unit = _penalties(gram, 1.0, alpha_mode, l1_ratio, jobs)
+    of_rows = [alpha * unit for alpha in penalties]
+    solutions = solve_path(
+        gram, of_rows, l1_ratio, _in_memory(gram, budget, jobs), max_rounds=rounds, n_jobs=jobs,
+        verbose=verbose,
+    )  # fmt: skip
+    return [_expression(*pair, tol) for pair in zip(solutions, of_rows, strict=True)]
+
+
+def _with_atoms(
+    gram: Gram, most: float, l1_ratio: float, solver: str, tol: float, rounds: int, budget: float,
+    n_jobs: int, verbose: int,
+) -> Expression:  # fmt: skip
+    from spdcluster.expression.paths import solve_atoms
+
+    if most != int(most):
+        raise ValueError(
+            f'alpha must be a number of atoms, 1 or more, with alpha_mode="atoms"; got {most!r}'
+        )
+    if solver != "active-set" or l1_ratio != 1.0:
+        raise ValueError(
+            'alpha_mode="atoms" follows the l1 path: it needs solver="active-set" and l1_ratio=1; got '
+            f"solver={solver!r}, l1_ratio={l1_ratio!r}"
+        )
+    solution, alphas = solve_atoms(
+        gram, int(most), _in_memory(gram, budget, n_jobs), max_rounds=rounds, n_jobs=n_jobs,
+        verbose=verbose,
+    )  # fmt: skip
+    return _expression(solution, alphas, tol)
+
+
+def _in_memory(gram: Gram, budget: float, n_jobs: int) -> NDArray[np.float64] | None:
+    """The Gram matrix where it fits into the budget, else None."""
+    if isinstance(gram, DenseGram):
+        return gram.matrix
+    if 8.0 * gram.n**2 > budget:
+        return None
+    if is_compiled(gram):
+        from spdcluster.expression.dense import gaussian_gram
+
+        assert isinstance(gram, VectorGram)
+        return gaussian_gram(gram.vectors, n_jobs)
+    return gram.dense(n_jobs)
+
+
 def _choose_regime(gram: Gram, budget: float, n_jobs: int) -> Callable[..., "Solution"]:
     """The solver for this kernel and size, waiting for penalties."""
-    fits = 8.0 * gram.n**2 <= budget
-    if is_compiled(gram):
-        assert isinstance(gram, VectorGram)
-        if not fits:
-            from spdcluster.expression.tiles import solve_tiles
-
-            return partial(solve_tiles, gram.vectors)
-        from spdcluster.expression.dense import gaussian_gram, solve_dense
-
-        return partial(solve_dense, gaussian_gram(gram.vectors, n_jobs))
-    if fits or isinstance(gram, DenseGram):
+    K = _in_memory(gram, budget, n_jobs)
+    if K is not None:
         from spdcluster.expression.dense import solve_dense
 
-        return partial(solve_dense, gram.dense(n_jobs))
+        return partial(solve_dense, K)
+    if is_compiled(gram):
+        from spdcluster.expression.tiles import solve_tiles
+
+        assert isinstance(gram, VectorGram)
+        return partial(solve_tiles, gram.vectors)
     from spdcluster.expression.columns import solve_columns
 
     return partial(solve_columns, gram)

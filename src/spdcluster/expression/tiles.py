@@ -21,14 +21,13 @@ from spdcluster.expression.screening import (
     nearest_leaves,
     refine_rows,
     single_margin,
-    worst_representatives,
 )
 from spdcluster.expression.threads import run_chunks
 from spdcluster.expression.tree import LeafTree, build_tree
 
 TILE = 512
-NEAREST_LEAVES = 12  # of each point: where its code looks first
-REPRESENTATIVE_ROUNDS = 1
+NEAREST_LEAVES = 24  # of each point: around its atoms, a code is refined first
+FIRST_LEAVES = 6  # of these, for the first solution
 
 
 def solve_tiles(
@@ -113,18 +112,8 @@ class Tile:
         """Solve all rows and prove them over all N columns."""
         tree = self.tree
         everyone = np.arange(len(self.rows))
-        near = tree.centre[self.neighbours[self.rows]]
+        near = tree.centre[self.neighbours[self.rows, :FIRST_LEAVES]]
         self._solve(everyone, near, np.full(len(everyone), near.shape[1]))
-        todo = everyone
-        for _ in range(REPRESENTATIVE_ROUNDS):
-            found, counts = worst_representatives(
-                self._at_representatives(todo), tree.centre, self.rows, todo, self.lam, self.codes
-            )
-            violated = counts > 0
-            todo = todo[violated]
-            if not len(todo):
-                break
-            self._solve(todo, found[violated], counts[violated])
         self._refine(everyone)
         todo = everyone
         while len(todo):
