@@ -1,8 +1,11 @@
 """The solvers that never form the Gram matrix give the answer of the one that does."""
 
+import os
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 import pytest
@@ -194,3 +197,31 @@ def test_memory_stays_far_below_the_gram_matrix():
     megabytes, gap = map(float, out.stdout.split())
     assert megabytes < 256 < 8 * 9000**2 / 2**20
     assert gap < 1e-9
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.parametrize("kernel", ["gaussian", "polynomial"])
+def test_control_c_stops_the_solver_and_its_threads(kernel):
+    code = textwrap.dedent(
+        f"""
+        import numpy as np, threading, time
+        from spdcluster.expression import self_expression
+        from spdcluster.kernels import make_kernel
+        V = np.random.default_rng(0).normal(size=(40000, 8))
+        G = make_kernel("{kernel}").bind(V)
+        self_expression(G.subset(np.arange(200)), memory_budget=0)
+        print("ready", flush=True)
+        try:
+            self_expression(G, alpha=0.01, alpha_mode="relative" if "{kernel}" != "gaussian" else "absolute")
+        except KeyboardInterrupt:
+            print(threading.active_count(), flush=True)
+        """
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(1.5)
+        child.send_signal(signal.SIGINT)
+        start = time.monotonic()
+        assert child.stdout.readline() == "1\n"  # no thread is left behind
+        assert child.wait(60) == 0
+        print(f"stopped after {time.monotonic() - start:.2f} s")

@@ -19,6 +19,8 @@ from spdcluster.arguments import check_choice, check_int, check_real
 
 # Below this size LAPACK on the dense matrix takes a fraction of a second and nothing is surer.
 _DENSE_MAX = 1000
+# Graphs of low-rank codes are nearly full: up to this size LAPACK beats products with all entries.
+_FULL_MAX = 4000
 # Residual |S u - lambda u| at which an eigenpair counts as converged (the spectrum is in [-1, 1]).
 _RESIDUAL_TOL = 1e-8
 # Rows of the embedding that agree to this many decimals are one point for k-means: what they
@@ -349,7 +351,8 @@ def _component_eigenpairs(
     """Largest eigenvalues, descending, and eigenvectors of one connected component."""
     n = S.shape[0]
     wanted = min(wanted, n)
-    if n <= _DENSE_MAX or 2 * _BlockSizes(wanted).capacity > n:
+    is_full = n <= _FULL_MAX and S.nnz > n * n // 10
+    if n <= _DENSE_MAX or is_full or 2 * _BlockSizes(wanted).capacity > n:
         values, vectors = scipy.linalg.eigh(S.toarray(), subset_by_index=(n - wanted, n - 1))
         values, vectors = values[::-1], vectors[:, ::-1]
     else:

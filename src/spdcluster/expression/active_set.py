@@ -307,12 +307,15 @@ def duality_gap(values: NDArray[Any], lam: NDArray[Any]) -> NDArray[np.float64]:
 def solve_rows(
     K: NDArray[Any], rows: NDArray[Any], lam: NDArray[Any], mu: NDArray[Any], max_rounds: int,
     capacity: int, start_at: NDArray[Any], start_atoms: NDArray[Any], start_c: NDArray[Any],
+    stop: NDArray[Any],
 ) -> tuple[NDArray[Any], ...]:  # pragma: no cover  # fmt: skip
     """Solve some rows (r,) of a Gram matrix (n, n) in memory; the rest is as in `solve_given_rows`."""
     r, n = len(rows), len(K)
     codes = new_codes(r, capacity)
     scratch = new_scratch(n, capacity)
     for t in range(r):
+        if stop[0]:
+            break
         i = rows[t]
         solve_one(
             K, K[i], K[i, i], i, lam[t], mu[t], max_rounds, start_atoms[start_at[t] : start_at[t + 1]],
@@ -325,7 +328,7 @@ def solve_rows(
 def solve_given_rows(
     K: NDArray[Any], k: NDArray[Any], k_own: NDArray[Any], own: NDArray[Any], lam: NDArray[Any],
     mu: NDArray[Any], max_rounds: int, capacity: int, start_at: NDArray[Any],
-    start_atoms: NDArray[Any], start_c: NDArray[Any],
+    start_atoms: NDArray[Any], start_c: NDArray[Any], stop: NDArray[Any],
 ) -> tuple[NDArray[Any], ...]:  # pragma: no cover  # fmt: skip
     """Solve rows with given kernel values on the columns of a small Gram matrix.
 
@@ -336,6 +339,7 @@ def solve_given_rows(
     own : (r,) the column that is the row itself and may not be used, or -1
     lam, mu : (r,) penalties
     start_at, start_atoms, start_c : codes to start from, as CSR over the r rows
+    stop : (1,) ends the work when it becomes True; what comes back is then of no use
 
     Returns
     -------
@@ -346,6 +350,8 @@ def solve_given_rows(
     codes = new_codes(r, capacity)
     scratch = new_scratch(n, capacity)
     for t in range(r):
+        if stop[0]:
+            break
         solve_one(
             K, k[t], k_own[t], own[t], lam[t], mu[t], max_rounds,
             start_atoms[start_at[t] : start_at[t + 1]], start_c[start_at[t] : start_at[t + 1]],

@@ -144,6 +144,7 @@ def solve_rows_on_leaves(
     more: NDArray[Any],
     counts: NDArray[Any],
     codes: Any,
+    stop: NDArray[Any],
 ) -> None:  # pragma: no cover
     """Solve the rows `todo` of a tile on their atoms, and the leaves of those and of `more`.
 
@@ -154,6 +155,8 @@ def solve_rows_on_leaves(
         room = max(room, codes.sizes[todo[t]] + (EXPANDED + counts[t]) * LEAF)
     space = make_workspace(len(points), points.shape[1], room, capacity)
     for s in range(len(todo)):
+        if stop[0]:
+            break
         t = todo[s]
         n = gather_candidates(
             leaf_starts, leaf_of, rows[t], codes.atoms[t, : codes.sizes[t]], more[s, : counts[s]],

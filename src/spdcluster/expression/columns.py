@@ -36,12 +36,12 @@ def solve_columns(
     """Codes of all points by each other, the kernel asked for blocks only."""
     n = gram.n
     lam, mu = alphas * l1_ratio / 2.0, alphas * (1.0 - l1_ratio) / 2.0
-    diagonal = gram.diagonal()
+    diagonal, stop = gram.diagonal(), np.zeros(1, np.bool_)
 
     def solve(rows: NDArray[np.int64]) -> ColumnTile:
         tile = ColumnTile(
             gram, diagonal, lambda part: gram.block(rows, part), rows, diagonal[rows], lam[rows],
-            mu[rows], max_rounds,
+            mu[rows], max_rounds, stop,
         )  # fmt: skip
         tile.solve()
         return tile
@@ -49,8 +49,8 @@ def solve_columns(
     tasks = [np.arange(start, min(n, start + TILE)) for start in range(0, n, TILE)]
     codes = RowCodes(n, n)
     for tile in run_chunks(
-        solve, tasks, n_jobs=n_jobs, sizes=[len(rows) for rows in tasks], description="coding",
-        verbose=verbose,
+        solve, tasks, n_jobs=n_jobs, sizes=[len(rows) for rows in tasks], description="coding", verbose=verbose,
+        stop=stop,
     ):  # fmt: skip
         codes.store(tile.own, tile.sizes, tile.columns[tile.atoms], tile.c)
         codes.report(tile.own, tile.values, tile.lam, tile.rounds)
@@ -75,11 +75,12 @@ class ColumnTile:
         lam: NDArray[np.float64],
         mu: NDArray[np.float64],
         max_rounds: int,
+        stop: NDArray[np.bool_],
     ) -> None:
         """`kernel_values(part)` gives the block (r, len(part)); `own` the column of each row, or -1."""
         self.gram, self.diagonal, self.kernel_values = gram, diagonal, kernel_values
         self.own, self.own_values = own, own_values
-        self.lam, self.mu, self.max_rounds = lam, mu, max_rounds
+        self.lam, self.mu, self.max_rounds, self.stop = lam, mu, max_rounds, stop
         r = len(own)
         self.sizes, self.rounds = np.zeros(r, np.int64), np.zeros(r, np.int64)
         self.values = np.zeros((r, 4))
@@ -92,7 +93,7 @@ class ColumnTile:
         if not len(self.columns):
             self._add_columns(self._largest())
         todo = np.arange(len(self.own))
-        while len(todo):
+        while len(todo) and not self.stop[0]:
             self._solve_rows(todo)
             todo = self._prove(todo)
 
@@ -148,7 +149,7 @@ class ColumnTile:
             sizes, atoms, c, values, rounds, states = active_set.solve_given_rows(
                 self.K, self.k[todo], self.own_values[todo], place[self.own[todo]], self.lam[todo],
                 self.mu[todo], self.max_rounds, self.atoms.shape[1], starts, self.atoms[todo][used],
-                self.c[todo][used],
+                self.c[todo][used], self.stop,
             )  # fmt: skip
             full = (states == active_set.OUT_OF_ROOM) & (self.atoms.shape[1] < self.gram.n)
             solved = todo[~full]

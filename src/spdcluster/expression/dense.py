@@ -28,6 +28,7 @@ def solve_dense(
     K = np.require(K, np.float64, ["C", "W"])
     lam, mu = alphas * l1_ratio / 2.0, alphas * (1.0 - l1_ratio) / 2.0
     codes = RowCodes(n, n)
+    stop = np.zeros(1, np.bool_)
     todo, capacity = np.arange(n), min(FIRST_CAPACITY, n)
     while len(todo):
         tasks = [
@@ -36,7 +37,9 @@ def solve_dense(
 
         def solve(rows: NDArray[np.int64], room: int = capacity) -> tuple[NDArray[Any], ...]:
             nothing = np.zeros(len(rows) + 1, np.int64), np.empty(0, np.int64), np.empty(0)
-            return active_set.solve_rows(K, rows, lam[rows], mu[rows], max_rounds, room, *nothing)
+            return active_set.solve_rows(
+                K, rows, lam[rows], mu[rows], max_rounds, room, *nothing, stop
+            )
 
         results = run_chunks(
             solve,
@@ -45,6 +48,7 @@ def solve_dense(
             sizes=[len(rows) for rows in tasks],
             description="coding",
             verbose=verbose,
+            stop=stop,
         )
         again = []
         for rows, (sizes, atoms, c, values, rounds, states) in zip(tasks, results, strict=True):

@@ -50,7 +50,7 @@ def class_residuals(
     jobs = check_n_jobs(n_jobs)
     n = gram.n
     K = gram.dense(jobs) if 8.0 * n**2 <= memory_budget else None
-    diagonal = gram.diagonal()
+    diagonal, stop = gram.diagonal(), np.zeros(1, np.bool_)
     n_classes = int(labels.max()) + 1
 
     def solve(rows: slice) -> NDArray[np.float64]:
@@ -61,7 +61,7 @@ def class_residuals(
             alphas *= 2.0 * np.where(largest > 0, largest, 1.0) / l1_ratio
         tile = ColumnTile(
             gram, diagonal, lambda part: k[:, part], np.full(len(k), -1), own,
-            alphas * l1_ratio / 2.0, alphas * (1.0 - l1_ratio) / 2.0, MAX_ROUNDS,
+            alphas * l1_ratio / 2.0, alphas * (1.0 - l1_ratio) / 2.0, MAX_ROUNDS, stop,
         )  # fmt: skip
         if K is None:
             tile.solve()
@@ -80,4 +80,4 @@ def class_residuals(
 
     starts = range(0, len(features), ROWS_PER_TASK)
     tasks = [slice(start, start + ROWS_PER_TASK) for start in starts]
-    return np.concatenate(run_chunks(solve, tasks, n_jobs=jobs))
+    return np.concatenate(run_chunks(solve, tasks, n_jobs=jobs, stop=stop))

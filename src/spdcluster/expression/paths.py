@@ -49,12 +49,12 @@ def solve_atoms(
 ) -> tuple[Solution, NDArray[np.float64]]:
     """Codes with at most `most` atoms a row, and the penalties (N,) at which they are exact."""
     n = gram.n
-    diagonal = gram.diagonal()
+    diagonal, stop = gram.diagonal(), np.zeros(1, np.bool_)
 
     def solve(rows: NDArray[np.int64]) -> ColumnTile:
         tile = AtomsTile(
             gram, diagonal, lambda part: gram.block(rows, part), rows, diagonal[rows],
-            np.zeros(len(rows)), np.zeros(len(rows)), max_rounds,
+            np.zeros(len(rows)), np.zeros(len(rows)), max_rounds, stop,
         )  # fmt: skip
         tile.most = most
         if K is None:
@@ -64,7 +64,7 @@ def solve_atoms(
         return tile
 
     codes, alphas = RowCodes(n, n), np.empty(n)
-    for tile in _each_tile(solve, n, n_jobs, verbose):
+    for tile in _each_tile(solve, n, n_jobs, verbose, stop):
         alphas[tile.own] = 2.0 * tile.lam
         codes.store(tile.own, tile.sizes, tile.columns[tile.atoms], tile.c)
         codes.report(tile.own, tile.values, tile.lam, tile.rounds)
@@ -89,12 +89,12 @@ def solve_path(
     if K is not None:
         _path_in_memory(K, lam, mu, codes, max_rounds, n_jobs, verbose)
         return [part.solution() for part in codes]
-    diagonal = gram.diagonal()
+    diagonal, stop = gram.diagonal(), np.zeros(1, np.bool_)
 
     def solve(rows: NDArray[np.int64]) -> list[tuple[Any, ...]]:
         tile = ColumnTile(
             gram, diagonal, lambda part: gram.block(rows, part), rows, diagonal[rows], lam[0, rows],
-            mu[0, rows], max_rounds,
+            mu[0, rows], max_rounds, stop,
         )  # fmt: skip
         found = []
         for step in range(len(lam)):
@@ -107,7 +107,7 @@ def solve_path(
         return found
 
     tasks = [np.arange(start, min(n, start + TILE)) for start in range(0, n, TILE)]
-    for rows, found in zip(tasks, _each_tile(solve, n, n_jobs, verbose), strict=True):
+    for rows, found in zip(tasks, _each_tile(solve, n, n_jobs, verbose, stop), strict=True):
         for step, (sizes, atoms, c, values, rounds) in enumerate(found):
             codes[step].store(rows, sizes, atoms, c)
             codes[step].report(rows, values, lam[step, rows], rounds)
@@ -153,9 +153,9 @@ def _path_in_memory(
         todo, capacity = np.concatenate(again), min(4 * capacity, n)
 
 
-def _each_tile(solve: Any, n: int, n_jobs: int, verbose: int) -> list[Any]:
+def _each_tile(solve: Any, n: int, n_jobs: int, verbose: int, stop: NDArray[np.bool_]) -> list[Any]:
     tasks = [np.arange(start, min(n, start + TILE)) for start in range(0, n, TILE)]
     return run_chunks(
-        solve, tasks, n_jobs=n_jobs, sizes=[len(rows) for rows in tasks], description="coding",
-        verbose=verbose,
+        solve, tasks, n_jobs=n_jobs, sizes=[len(rows) for rows in tasks], description="coding", verbose=verbose,
+        stop=stop,
     )  # fmt: skip

@@ -253,12 +253,15 @@ def refine_rows(
     max_rounds: int,
     kernel_margin: float,
     codes: Any,
+    stop: NDArray[Any],
 ) -> None:  # pragma: no cover
     """`refine` the rows `todo` of a tile."""
     capacity, p = codes.atoms.shape[1], points.shape[1]
     space = make_workspace(len(points), p, capacity + MOST_VIOLATORS, capacity)
     lens = make_lens(len(members), p, capacity)
     for t in todo:
+        if stop[0]:
+            break
         codes.states[t] = SOLVED
         refine(
             points, members, leaf_starts, neighbours, rows[t], lam[t], mu[t], max_rounds,
@@ -281,6 +284,7 @@ def finish_rows(
     kernel_margin: float,
     bounds: NDArray[Any],
     codes: Any,
+    stop: NDArray[Any],
 ) -> None:  # pragma: no cover
     """Prove the rows `todo` over all columns, solving again those that have violators, until none has.
 
@@ -292,6 +296,8 @@ def finish_rows(
     space = make_workspace(len(points), p, capacity + MOST_VIOLATORS, capacity)
     lens = make_lens(n_leaves, p, capacity)
     for s in range(len(todo)):
+        if stop[0]:
+            break
         t, bound = todo[s], bounds[s]
         residual = np.float32(np.sqrt(max(codes.values[t, 2], 0.0) + 1e-13) * (1.0 + 1e-6))
         for leaf in range(n_leaves):

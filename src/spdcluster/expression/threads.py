@@ -5,6 +5,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 if TYPE_CHECKING:
@@ -22,14 +23,15 @@ def run_chunks(
     sizes: Iterable[int] | None = None,
     description: str = "",
     verbose: int = 0,
+    stop: NDArray[np.bool_] | None = None,
 ) -> list[Result]:
     """``[work(task) for task in tasks]`` on `n_jobs` threads, in order.
 
     The compiled work releases the GIL, so that threads run in parallel and the main thread stays free
-    to hear Ctrl-C: tasks under way end (each is a fraction of a second), the others are never begun.
-    BLAS runs on one thread meanwhile. `sizes` counts the rows of each task for the progress bar.
+    to hear Ctrl-C: then ``stop[0]`` becomes True, which compiled loops look at row by row, so that tasks
+    under way end soon, and the others are never begun. BLAS runs on one thread meanwhile. `sizes` counts the rows of each task for the progress bar.
     """
-    if n_jobs == 1 and not verbose:
+    if len(tasks) == 1 and not verbose:
         with threadpool_limits(1, user_api="blas"):
             return [work(task) for task in tasks]
     counts = list(sizes) if sizes is not None else [1] * len(tasks)
@@ -39,6 +41,8 @@ def run_chunks(
         try:
             _follow(futures, counts, bar)
         except BaseException:
+            if stop is not None:
+                stop[0] = True
             pool.shutdown(wait=True, cancel_futures=True)
             raise
         finally:

@@ -53,6 +53,8 @@ def solve_tiles(
     codes = RowCodes(n, n)
     tiles = [np.arange(start, min(n, start + TILE)) for start in range(0, n, TILE)]
 
+    stop = np.zeros(1, np.bool_)
+
     def near(rows: NDArray[np.int64]) -> NDArray[np.int64]:
         return nearest_leaves(
             tree.representatives, len(tree.reach), tree.points_single[rows], NEAREST_LEAVES
@@ -61,13 +63,13 @@ def solve_tiles(
     neighbours = np.concatenate(run_chunks(near, tiles, n_jobs=n_jobs))
 
     def solve(rows: NDArray[np.int64]) -> "Tile":
-        tile = Tile(tree, neighbours, rows, lam[rows], mu[rows], max_rounds)
+        tile = Tile(tree, neighbours, rows, lam[rows], mu[rows], max_rounds, stop)
         tile.solve()
         return tile
 
     for tile in run_chunks(
-        solve, tiles, n_jobs=n_jobs, sizes=[len(t) for t in tiles], description="coding",
-        verbose=verbose,
+        solve, tiles, n_jobs=n_jobs, sizes=[len(t) for t in tiles], description="coding", verbose=verbose,
+        stop=stop,
     ):  # fmt: skip
         at = tree.order[tile.rows]
         part = tile.codes
@@ -93,7 +95,9 @@ class Tile:
         lam: NDArray[np.float64],
         mu: NDArray[np.float64],
         max_rounds: int,
+        stop: NDArray[np.bool_],
     ) -> None:
+        self.stop = stop
         self.tree, self.neighbours = tree, neighbours
         self.rows, self.lam, self.mu = rows, lam, mu
         self.margin = single_margin(tree.points.shape[1], tree.largest_norm)
@@ -116,16 +120,16 @@ class Tile:
         self._solve(everyone, near, np.full(len(everyone), near.shape[1]))
         self._refine(everyone)
         todo = everyone
-        while len(todo):
+        while len(todo) and not self.stop[0]:
             todo = self._finish(todo)
 
     def _refine(self, todo: NDArray[np.int64]) -> None:
         """Solve rows on the violators around their atoms, which the representatives do not show."""
         tree = self.tree
-        while len(todo):
+        while len(todo) and not self.stop[0]:
             refine_rows(
                 tree.points, tree.members, tree.leaf_starts, self.neighbours, self.rows, todo,
-                self.lam, self.mu, self.max_rounds, self.margin, self.codes,
+                self.lam, self.mu, self.max_rounds, self.margin, self.codes, self.stop,
             )  # fmt: skip
             todo = todo[self.codes.states[todo] == active_set.OUT_OF_ROOM]
             if len(todo):
@@ -136,10 +140,10 @@ class Tile:
     ) -> None:
         """Solve rows on their atoms and the leaves of those and of ``more[t, :counts[t]]``."""
         tree = self.tree
-        while len(todo):
+        while len(todo) and not self.stop[0]:
             solve_rows_on_leaves(
                 tree.points, tree.leaf_starts, tree.leaf_of, self.rows, todo, self.lam, self.mu,
-                self.max_rounds, more, counts, self.codes,
+                self.max_rounds, more, counts, self.codes, self.stop,
             )  # fmt: skip
             full = self.codes.states[todo] == active_set.OUT_OF_ROOM
             todo, more, counts = todo[full], more[full], counts[full]
@@ -166,7 +170,7 @@ class Tile:
         bounds = np.abs(self._at_representatives(todo))
         finish_rows(
             tree.points, tree.members, tree.leaf_starts, self.neighbours, tree.reach, self.rows, todo,
-            self.lam, self.mu, self.max_rounds, self.margin, bounds, codes,
+            self.lam, self.mu, self.max_rounds, self.margin, bounds, codes, self.stop,
         )  # fmt: skip
         if np.any(codes.states[todo] == active_set.OUT_OF_ROOM):
             self._make_room()

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-WHAT_TO_DO = (
+NEARLY = (
     "drop it, or add regularization=1e-6 (relative to its own mean eigenvalue) to make it definite"
 )
+INDEFINITE = "drop it or mend it: no small regularization makes it definite"
 
 
 def check_matrices(
@@ -87,7 +88,8 @@ def check_definite(
         what = "positive definite" if smallest[i] < 0 else "positive definite to working precision"
         raise ValueError(
             f"{name}[{i + offset}] is not {what}: its smallest eigenvalue is {smallest[i]:.3g} "
-            f"(largest {largest[i]:.3g}){more}; {WHAT_TO_DO}"
+            f"(largest {largest[i]:.3g}){more}; "
+            f"{INDEFINITE if smallest[i] < -1e-7 * largest[i] else NEARLY}"
         )
 
 
