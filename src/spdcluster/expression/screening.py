@@ -29,6 +29,7 @@ MOST_VIOLATORS = 8  # a row and round
 AGAIN = 3  # state of a row that moved so far that its representatives are to be looked at anew
 LOOK = 512  # columns looked at together, row by row
 OPEN_SHARE = 0.3  # of the leaves
+STEEP = 0.75  # share of the penalty at a representative from which on its leaf may hold a violator
 HOT = 0.9  # share of the penalty from which on a leaf may soon hold a violator
 
 
@@ -252,20 +253,27 @@ def refine_rows(
     mu: NDArray[Any],
     max_rounds: int,
     kernel_margin: float,
+    gradients: NDArray[Any],
     codes: Any,
     stop: NDArray[Any],
 ) -> None:  # pragma: no cover
-    """`refine` the rows `todo` of a tile."""
+    """`refine` the rows `todo` of a tile, looking at leaves of steep representatives too.
+
+    `gradients` (r, L) holds ``|g|`` at the representatives; (0, 0) if they are not known.
+    """
     capacity, p = codes.atoms.shape[1], points.shape[1]
     space = make_workspace(len(points), p, capacity + MOST_VIOLATORS, capacity)
     lens = make_lens(len(members), p, capacity)
-    for t in todo:
+    for s in range(len(todo)):
         if stop[0]:
             break
+        t, n_steep = todo[s], 0
+        if len(gradients) > 0:
+            n_steep = list_open(gradients[s], np.float32(STEEP * lam[t]), lens.leaves)
         codes.states[t] = SOLVED
         refine(
             points, members, leaf_starts, neighbours, rows[t], lam[t], mu[t], max_rounds,
-            kernel_margin, 0, codes, t, lens, space,
+            kernel_margin, n_steep, codes, t, lens, space,
         )  # fmt: skip
 
 

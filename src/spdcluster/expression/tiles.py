@@ -27,6 +27,7 @@ from spdcluster.expression.tree import LeafTree, build_tree
 
 TILE = 512
 NEAREST_LEAVES = 24  # of each point: around its atoms, a code is refined first
+NOT_KNOWN = np.empty((0, 0), np.float32)
 FIRST_LEAVES = 6  # of these, for the first solution
 
 
@@ -118,20 +119,22 @@ class Tile:
         everyone = np.arange(len(self.rows))
         near = tree.centre[self.neighbours[self.rows, :FIRST_LEAVES]]
         self._solve(everyone, near, np.full(len(everyone), near.shape[1]))
-        self._refine(everyone)
+        self._refine(everyone, NOT_KNOWN)
+        self._refine(everyone, np.abs(self._at_representatives(everyone)))
         todo = everyone
         while len(todo) and not self.stop[0]:
             todo = self._finish(todo)
 
-    def _refine(self, todo: NDArray[np.int64]) -> None:
-        """Solve rows on the violators around their atoms, which the representatives do not show."""
+    def _refine(self, todo: NDArray[np.int64], steepness: NDArray[np.float32]) -> None:
+        """Solve rows on the violators around their atoms, and in the leaves of steep representatives."""
         tree = self.tree
         while len(todo) and not self.stop[0]:
             refine_rows(
                 tree.points, tree.members, tree.leaf_starts, self.neighbours, self.rows, todo,
-                self.lam, self.mu, self.max_rounds, self.margin, self.codes, self.stop,
+                self.lam, self.mu, self.max_rounds, self.margin, steepness, self.codes, self.stop,
             )  # fmt: skip
-            todo = todo[self.codes.states[todo] == active_set.OUT_OF_ROOM]
+            full = self.codes.states[todo] == active_set.OUT_OF_ROOM
+            todo, steepness = todo[full], steepness[full] if len(steepness) else NOT_KNOWN
             if len(todo):
                 self._make_room()
 
