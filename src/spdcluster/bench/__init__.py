@@ -1,0 +1,1 @@
+"""Benchmarks with their rivals, one run and one table each; `spdcluster bench NAME` runs them."""

@@ -1,0 +1,362 @@
+"""The experiments: draws, journal, tables, loaders and small runs on made images."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spdcluster.datasets.brodatz import PLATES, load_brodatz
+from spdcluster.datasets.feret import load_feret
+from spdcluster.experiments import brodatz, feret, published
+from spdcluster.experiments.capped import capped_codes
+from spdcluster.experiments.descriptors import balanced
+from spdcluster.experiments.draws import draw_subsets
+from spdcluster.experiments.journal import Journal, write_file
+from spdcluster.experiments.methods import Method
+from spdcluster.experiments.page import score_table
+from spdcluster.experiments.tables import paired_differences, summarise
+from spdcluster.experiments.trials import Trial
+
+QUICK = {"trials": 1, "n_jobs": 1, "quiet": True}
+FEW = ["K-means", "KSSCR", "elastic net, log"]
+
+
+@pytest.fixture(scope="module")
+def texture_folder(tmp_path_factory) -> Path:
+    """Sixteen filtered-noise textures under the names of the plates."""
+    from skimage.io import imsave
+
+    folder = tmp_path_factory.mktemp("textures")
+    rng = np.random.default_rng(0)
+    fy, fx = np.meshgrid(np.fft.fftfreq(256), np.fft.fftfreq(256), indexing="ij")
+    for number, plate in enumerate(PLATES):
+        angle, frequency = math.pi * number / 16, 0.05 + 0.01 * number
+        along = fx * math.cos(angle) + fy * math.sin(angle)
+        gain = np.exp(-((np.abs(along) - frequency) ** 2) / 0.005)
+        wave = np.fft.ifft2(np.fft.fft2(rng.normal(size=(256, 256))) * gain).real
+        pixels = 128 + 30 * wave / wave.std() + rng.normal(size=wave.shape) * 3
+        imsave(folder / f"D{plate}.png", np.clip(pixels, 0, 255).astype(np.uint8))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def face_file(tmp_path_factory) -> Path:
+    """Six blurred patterns, five noisy images of each."""
+    from scipy.ndimage import gaussian_filter
+
+    rng = np.random.default_rng(1)
+    patterns = [gaussian_filter(rng.normal(size=(40, 40)), 2) for _ in range(6)]
+    images = [p / p.std() + 0.2 * rng.normal(size=p.shape) for p in patterns for _ in range(5)]
+    path = tmp_path_factory.mktemp("faces") / "feret.npz"
+    np.savez(path, images=np.array(images), labels=np.repeat(np.arange(6), 5))
+    return path
+
+
+def test_draws_do_not_depend_on_other_draws():
+    labels = np.repeat(np.arange(6), 10)
+    few = draw_subsets(labels, "classes", [3], 2, seed=5)
+    many = draw_subsets(labels, "classes", [2, 3, 4], 7, seed=5)
+    same = [d for d in many if d.n_classes == 3 and d.trial < 2]
+    for a, b in zip(few, same):
+        np.testing.assert_array_equal(a.members, b.members)
+        assert a.seed == b.seed
+        assert len(a.members) == 30
+        assert len(np.unique(labels[a.members])) == 3
+
+
+def test_unbalanced_draws_keep_to_the_sizes():
+    labels = np.repeat(np.arange(5), 20)
+    draws = draw_subsets(labels, "unbalanced", [5], 20, seed=0, class_sizes=(3, 12))
+    sizes = np.concatenate([np.bincount(labels[d.members]) for d in draws])
+    assert sizes.min() == 3
+    assert sizes.max() == 12
+
+
+def test_journal_survives_a_line_that_was_cut_short(tmp_path):
+    path = tmp_path / "trials.jsonl"
+    Journal(path).add({"method": "a"}, {"accuracy": 1.0})
+    with path.open("a") as file:
+        file.write('{"key": "half of a li')
+    journal = Journal(path)
+    assert journal.get({"method": "a"}) == {"accuracy": 1.0}
+    journal.add({"method": "b"}, {"accuracy": 2.0})
+    again = Journal(path)
+    assert again.get({"method": "a"}) == {"accuracy": 1.0}
+    assert again.get({"method": "b"}) == {"accuracy": 2.0}
+    assert again.get({"method": "c"}) is None
+
+
+def test_write_file_leaves_no_temporary_file(tmp_path):
+    write_file(tmp_path / "a.csv", "one")
+    write_file(tmp_path / "a.csv", b"two")
+    assert [p.name for p in tmp_path.iterdir()] == ["a.csv"]
+    assert (tmp_path / "a.csv").read_text() == "two"
+
+
+def test_summary_and_differences_against_hand_made_scores():
+    def trial(k, number, method, accuracy):
+        return Trial("classes", k, number, method, 10, accuracy, accuracy / 2, 0.1, [])
+
+    trials = [
+        *(trial(2, i, "a", v) for i, v in enumerate([90.0, 100.0])),
+        *(trial(4, i, "a", v) for i, v in enumerate([70.0, 80.0])),
+        *(trial(2, i, "b", v) for i, v in enumerate([80.0, 100.0])),
+        *(trial(4, i, "b", v) for i, v in enumerate([60.0, 70.0])),
+    ]
+    summary = summarise(trials, "classes", (2, 4), ["a", "b"])
+    assert summary["accuracy"]["a"] == {"mean": [95.0, 75.0], "std": [5.0, 5.0], "average": 85.0}
+    ahead = paired_differences(trials, "classes", "a", ["a", "b"])
+    assert ahead["b"]["accuracy"] == pytest.approx(7.5)
+    assert ahead["b"]["accuracy_standard_error"] == pytest.approx(
+        np.std([10, 0, 10, 10], ddof=1) / 2
+    )
+    table = score_table("t", (2, 4), summary["accuracy"], {"a": ((99.0, 1.0), (50.0, 0.0))})
+    assert [row.method for row in table.rows] == ["a", "in the paper", "b"]
+    assert table.rows[1].cells == ["99.00 ± 1.00", "50.00 ± 0.00", "74.50"]
+    assert table.rows[0].best == [True, True, True]
+
+
+def test_the_papers_numbers_are_complete():
+    for table in (published.ACCURACY, published.NMI):
+        assert set(table) == set(published.FERET)
+        assert all(len(row) == len(published.N_CLASSES) for row in table.values())
+    # the averages that section IV names, and one cell of each table
+    assert published.ACCURACY["KSSCR"][2] == (97.85, 0)
+    assert published.NMI["KSSCE"][4] == (79.42, 0.08)
+    assert published.FERET["KSSCR"] == (80.42, 88.46)
+
+
+def test_balanced_lies_between_covariance_and_correlation():
+    A = np.random.default_rng(0).normal(size=(3, 4, 30)) * np.array([1, 10, 0.1, 3])[:, None]
+    X = A @ A.swapaxes(1, 2) / 30
+    np.testing.assert_array_equal(balanced(X, 0.0), X)
+    correlation = [np.corrcoef(x) for x in A - A.mean(axis=2, keepdims=True)]
+    centred = np.array([np.cov(x, bias=True) for x in A])
+    np.testing.assert_allclose(balanced(centred, 1.0), correlation, atol=1e-12)
+    half = balanced(X, 0.5)
+    np.testing.assert_allclose(np.einsum("nii->ni", half) ** 2, np.einsum("nii->ni", X))
+    np.testing.assert_allclose(balanced(100 * X, 0.5), 10 * half)
+
+
+def test_capped_codes_are_exact_codes_of_at_most_so_many_atoms():
+    from spdcluster.expression import self_expression
+    from spdcluster.kernels import make_kernel
+
+    points = np.random.default_rng(0).normal(size=(60, 5))
+    gram = make_kernel("gaussian").bind(points)
+    codes = capped_codes(gram, 4, n_jobs=1)
+    sizes = np.diff(codes.indptr)
+    assert sizes.max() <= 4
+    assert sizes.mean() > 2
+    # with room for all of them, the codes are those of the smallest penalty of the path
+    from spdcluster.experiments.capped import PENALTIES
+
+    free = capped_codes(gram, 60, n_jobs=1)
+    plain = self_expression(gram, alpha=PENALTIES[-1], alpha_mode="relative", n_jobs=1).coef
+    np.testing.assert_allclose(free.toarray(), plain.toarray(), atol=1e-12)
+
+
+def ksscr_by_hand(folder, k):
+    """The first trial of k textures, without the experiment's machinery."""
+    from spdcluster import KernelSSC
+    from spdcluster.descriptors import RegionCovariance
+    from spdcluster.metrics import clustering_accuracy
+
+    X = RegionCovariance(regions="grid", size=32).fit_transform(load_brodatz(folder).images)
+    labels = np.repeat(np.arange(16), 64)
+    draw = draw_subsets(labels, "classes", [k], 1, seed=0)[0]
+    model = KernelSSC(k, gamma=0.5, alpha=0.04, random_state=draw.seed, n_jobs=1)
+    found = model.fit_predict(X[draw.members])
+    return 100 * clustering_accuracy(labels[draw.members], found)
+
+
+def test_brodatz_run_writes_everything_and_resumes_to_the_same_numbers(texture_folder, tmp_path):
+    options = {**QUICK, "n_classes": (2, 4), "methods": FEW}
+    first = brodatz.run(texture_folder, tmp_path / "a", **options)
+    written = {p.name for p in (tmp_path / "a").iterdir()}
+    assert written >= {
+        "results.json",
+        "report.html",
+        "trials.csv",
+        "trials.jsonl",
+        "timings.csv",
+        "classes_accuracy.csv",
+        "unbalanced_nmi.csv",
+        "affinities.png",
+        "textures.png",
+        "curves_classes.png",
+    }
+    assert json.loads((tmp_path / "a" / "results.json").read_text()) == first
+    mean = first["protocols"]["classes"]["accuracy"]["KSSCR"]["mean"]
+    assert mean[1] == pytest.approx(ksscr_by_hand(texture_folder, 4))
+    lines = (tmp_path / "a" / "trials.jsonl").read_text().splitlines()
+    assert len(lines) == 2 * 2 * len(FEW)
+
+    # half of the trials lost: the rest is kept, and the result is the same to the last byte
+    (tmp_path / "a" / "trials.jsonl").write_text("\n".join(lines[:5]) + "\n")
+    second = brodatz.run(texture_folder, tmp_path / "a", **options)
+    assert second == first
+    assert (tmp_path / "a" / "trials.jsonl").read_text().splitlines()[:5] == lines[:5]
+    page = (tmp_path / "a" / "report.html").read_text()
+    assert "http://" not in page
+    assert "https://" not in page
+    assert page.count('<img src="data:image/png;base64,') == 4
+
+
+def test_the_seed_decides_the_draws(texture_folder, tmp_path):
+    options = {**QUICK, "n_classes": (4,), "methods": ["K-means"]}
+    brodatz.run(texture_folder, tmp_path / "a", seed=1, **options)
+    brodatz.run(texture_folder, tmp_path / "b", seed=1, **options)
+    brodatz.run(texture_folder, tmp_path / "c", seed=2, **options)
+    a, b, c = ((tmp_path / x / "trials.csv").read_text() for x in "abc")
+    assert a == b
+    assert a != c
+
+
+def test_best_preset_is_ahead_of_its_rivals_on_its_own_line(texture_folder, tmp_path):
+    results = brodatz.run(
+        texture_folder, tmp_path, preset="best", **QUICK, n_classes=(4,), methods=["best", "KSSCR"]
+    )
+    ahead = results["protocols"]["classes"]["best minus"]["KSSCR"]
+    mean = {m: results["protocols"]["classes"]["accuracy"][m]["average"] for m in ("best", "KSSCR")}
+    assert ahead["accuracy"] == pytest.approx(mean["best"] - mean["KSSCR"])
+    assert mean["best"] > 90
+
+
+def test_feret_run_with_its_sweep(face_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(feret, "GAMMAS", (1e-3, 1e-2))
+    monkeypatch.setattr(feret, "paper_methods", lambda *a: [Method("K-means", "gabor", "k-means")])
+    results = feret.run(face_file, tmp_path, **QUICK, n_classes=(3, 5))
+    assert set(results["protocols"]) == {"subjects", "unbalanced", "gamma"}
+    assert set(results["protocols"]["gamma"]["accuracy"]) == {
+        "KSSCR, gamma=0.001",
+        "KSSCR, gamma=0.01",
+    }
+    assert (tmp_path / "gamma.png").stat().st_size > 0
+    assert results["data"]["n_subjects"] == 6
+
+
+def test_feret_best_preset_separates_distinct_patterns(face_file, tmp_path):
+    results = feret.run(
+        face_file, tmp_path, preset="best", **QUICK, n_classes=(4,), methods=["best"]
+    )
+    assert results["protocols"]["subjects"]["accuracy"]["best"]["average"] > 90
+
+
+def test_missing_estimators_are_left_out_with_a_note(texture_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        brodatz,
+        "paper_methods",
+        lambda *a: [Method("K-means", "texture", "k-means"), Method("new", "texture", "NotThere")],
+    )
+    import spdcluster
+
+    monkeypatch.setitem(spdcluster._HOME, "NotThere", "spdcluster.estimators.not_there")
+    results = brodatz.run(texture_folder, tmp_path, **QUICK, n_classes=(2,))
+    assert list(results["methods"]) == ["K-means"]
+    assert any("new is left out" in note for note in results["notes"])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"preset": "bets"}, r"preset must be one of .*Did you mean 'best'"),
+        ({"trials": 0}, "trials must be an integer of at least 1"),
+        ({"n_classes": (2, 17)}, r"n_classes must be an integer in \[2, 16\]; got 17"),
+        ({"methods": ["KSSC"]}, r"methods must be one of 'K-means', .*; got 'KSSC'"),
+    ],
+)
+def test_bad_options_are_named(texture_folder, tmp_path, options, words):
+    with pytest.raises(ValueError, match=words):
+        brodatz.run(texture_folder, tmp_path, **{**QUICK, **options})
+
+
+def test_brodatz_folder_errors(texture_folder, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*D3, D4"):
+        load_brodatz(tmp_path / "none")
+    (tmp_path / "D3.png").write_bytes((texture_folder / "D3.png").read_bytes())
+    with pytest.raises(ValueError, match="lacks 15 of the 16 Brodatz plates: D4, D5"):
+        load_brodatz(tmp_path)
+    for plate in PLATES:
+        (tmp_path / f"D{plate}.png").write_bytes((texture_folder / f"D{plate}.png").read_bytes())
+    (tmp_path / "D9.png").write_bytes(b"no image")
+    with pytest.raises(ValueError, match=r"D9\.png cannot be read as an image"):
+        load_brodatz(tmp_path)
+    (tmp_path / "D9.png").unlink()
+    (tmp_path / "d009.png").write_bytes((texture_folder / "D9.png").read_bytes())
+    assert load_brodatz(tmp_path).names[4] == "D9"
+    (tmp_path / "D9.png").write_bytes((texture_folder / "D9.png").read_bytes())
+    with pytest.raises(ValueError, match="two images of plate D9"):
+        load_brodatz(tmp_path)
+
+
+def test_brodatz_images_must_be_square_and_large_enough(texture_folder, tmp_path):
+    from skimage.io import imsave
+
+    for plate in PLATES:
+        (tmp_path / f"D{plate}.png").write_bytes((texture_folder / f"D{plate}.png").read_bytes())
+    imsave(tmp_path / "D3.png", np.zeros((100, 300), np.uint8), check_contrast=False)
+    with pytest.raises(ValueError, match=r"D3\.png has 100 x 300 pixels"):
+        load_brodatz(tmp_path)
+
+
+def test_faces_from_a_folder_of_subjects_and_from_names(face_file, tmp_path):
+    from skimage.io import imsave
+
+    pixels = (np.random.default_rng(0).random((4, 20, 20)) * 255).astype(np.uint8)
+    for i, image in enumerate(pixels):
+        inside = tmp_path / "folders" / f"subject {i // 2}"
+        inside.mkdir(parents=True, exist_ok=True)
+        imsave(inside / f"{i}.png", image)
+        (tmp_path / "names").mkdir(exist_ok=True)
+        imsave(tmp_path / "names" / f"{i // 2:05d}b{'ad'[i % 2]}010_960521.png", image)
+    for source, subjects in (
+        ("folders", ["subject 0", "subject 1"]),
+        ("names", ["00000", "00001"]),
+    ):
+        faces = load_feret(tmp_path / source)
+        assert faces.images.shape == (4, 20, 20)
+        assert list(np.unique(faces.subjects)) == subjects
+        np.testing.assert_array_equal(faces.images, pixels)
+
+
+def test_faces_from_a_matlab_file(tmp_path):
+    from scipy.io import savemat
+
+    images = np.random.default_rng(0).random((6, 400))
+    savemat(tmp_path / "f.mat", {"fea": images, "gnd": np.repeat([1, 2, 3], 2)[:, None]})
+    faces = load_feret(tmp_path / "f.mat")
+    np.testing.assert_array_equal(faces.images, images.reshape(6, 20, 20))
+    np.testing.assert_array_equal(faces.subjects, [1, 1, 2, 2, 3, 3])
+
+
+def test_face_errors(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file or folder"):
+        load_feret(tmp_path / "none.npz")
+    np.savez(tmp_path / "no.npz", other=np.zeros((3, 20, 20)))
+    with pytest.raises(ValueError, match="images"):
+        load_feret(tmp_path / "no.npz")
+    np.savez(tmp_path / "short.npz", images=np.zeros((3, 20, 20)), labels=[1, 2])
+    with pytest.raises(ValueError, match="one label for each of the 3"):
+        load_feret(tmp_path / "short.npz")
+
+
+def test_real_textures_reach_the_preset_target_on_eight_classes(data_folder, tmp_path):
+    folder = data_folder / "brodatz16"
+    if not folder.is_dir():
+        pytest.skip("no brodatz16 folder")
+    results = brodatz.run(
+        folder,
+        tmp_path,
+        preset="best",
+        trials=3,
+        n_jobs=1,
+        quiet=True,
+        n_classes=(8,),
+        methods=["best", "KSSCR"],
+    )
+    scores = results["protocols"]["classes"]["accuracy"]
+    assert scores["best"]["average"] > 95
+    assert scores["best"]["average"] > scores["KSSCR"]["average"]
