@@ -183,7 +183,7 @@ def _by_lbfgs(problem: _Problem, tol: float, max_iter: int) -> tuple[Array, Arra
                 raise StopIteration
 
         start = np.eye(k) if floor == max(FLOORS) else R
-        found = minimize(  # type: ignore[call-overload]
+        found = minimize(
             problem.smooth,
             start.ravel(),
             args=(floor,),
