@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.linalg import logm
+from scipy.linalg import expm, logm
 
 from samples import spd
 from spdcluster.kernels import KERNELS, Kernel, make_kernel
@@ -98,6 +98,44 @@ def test_scale_gamma_is_one_over_the_mean_squared_distance():
     assert make_kernel("polynomial").fit(v).gamma_ == pytest.approx(1 / (v**2).sum(1).mean())
 
 
+@pytest.mark.parametrize("name", ["log-gaussian", "gaussian", "log-polynomial", "log-exponential"])
+@pytest.mark.parametrize(
+    ("text", "multiple"),
+    [("0.1*scale", 0.1), (" 3 * scale ", 3.0), (".5*scale", 0.5), ("2e-3*scale", 2e-3)],
+)
+def test_gamma_as_a_multiple_of_scale(name, text, multiple):
+    X = spd(np.random.default_rng(8), 12, 3)
+    scale = make_kernel(name, normalize=True).fit(X).gamma_
+    kernel = make_kernel(name, gamma=text, normalize=True)
+    K = kernel.bind(X).dense()
+    assert kernel.gamma_ == pytest.approx(multiple * scale)
+    expected = make_kernel(name, gamma=multiple * scale, normalize=True).bind(X).dense()
+    np.testing.assert_allclose(K, expected, rtol=1e-12)
+
+
+def test_stein_width_as_a_multiple_is_the_next_valid_one():
+    X = spd(np.random.default_rng(9), 20, 5, condition=3.0)
+    centre = expm(np.mean([logm(x) for x in X], axis=0))
+    det = np.linalg.det
+    divergence = [np.log(det((x + centre) / 2)) - np.log(det(x @ centre)) / 2 for x in X]
+    target = 1 / np.mean(divergence)
+    assert target > 4  # so that both sides of the limit 2 are tried
+    wide, narrow = 1.2 / target, 0.5
+    assert make_kernel("stein", gamma="0.5*scale").fit(X).gamma_ == pytest.approx(narrow * target)
+    assert make_kernel("stein", gamma=f"{wide}*scale").fit(X).gamma_ == 1.5
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["auto", "scal", "Scale", "0*scale", "-1*scale", "nan*scale", "inf*scale", "scale*2", "2scale", "2*Scale",
+     "1_0*scale", "0.1*", "*scale", "0.1", "", "1e999*scale"],
+)  # fmt: skip
+def test_malformed_gamma_gives_one_error_that_says_what_is_accepted(text):
+    with pytest.raises(ValueError, match=r'gamma must be "scale", a multiple .*"0\.1\*scale"') as e:
+        make_kernel("log-gaussian", gamma=text)
+    assert repr(text) in str(e.value)
+
+
 def test_large_vectors_use_products_and_agree_with_differences():
     v = np.random.default_rng(5).normal(size=(300, 200))
     expected = np.exp(-0.01 * ((v[:, None] - v) ** 2).sum(-1))
@@ -150,7 +188,7 @@ def test_stein_kernel_refuses_widths_that_are_not_positive_definite():
             r"kernel must be one of.*Did you mean 'log-gaussian'",
         ),
         ({"kernel": 3}, TypeError, r"kernel must be a name.*got 3"),
-        ({"gamma": "auto"}, ValueError, r'gamma must be "scale" or a real number greater than 0'),
+        ({"gamma": "auto"}, ValueError, r'gamma must be "scale".* or a real number greater than 0'),
         ({"gamma": -1.0}, ValueError, r"gamma must be a finite real number greater than 0.*-1.0"),
         ({"gamma": np.nan}, ValueError, r"gamma must be a finite real number"),
         ({"gamma": None}, TypeError, r"gamma must be a finite real number.*None"),

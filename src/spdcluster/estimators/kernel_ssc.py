@@ -1,6 +1,6 @@
 """`KernelSSC`: the paper's method, exact, on any kernel."""
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,11 +33,11 @@ class KernelSSC(AffinityClusterer):
         "log-exponential", "log-linear" ``tr(log X log Y)``, "stein". On flattened matrices or on
         2-D vectors: "gaussian" and "polynomial" (KSSCE), "linear" (SSC). "precomputed": X is the
         Gram matrix. A callable ``k(X, Y)`` returns values of shape (n_X, n_Y).
-    gamma : float or "scale", default="scale"
+    gamma : float or str, default="scale"
         Width. "scale" is one over the mean squared distance between two points for the Gaussian
         kernels, one over the mean squared norm for the polynomial and exponential ones, and for
         Stein the next valid width to one over the mean divergence. A function of the set of matrices
-        alone: no sampling, no order.
+        alone: no sampling, no order. "0.1*scale" is a tenth of it (for Stein, the next valid width).
     degree, coef0 : int, float, default=2, 1.0
         Of the polynomial kernels, ``(gamma u.v + coef0)^degree``.
     normalize : bool, default=False
@@ -47,7 +47,7 @@ class KernelSSC(AffinityClusterer):
     alpha_mode : {"absolute", "relative", "atoms"}, default="absolute"
         "relative": row i uses ``alpha * 2 max_{j != i} |k_ij| / l1_ratio``; at 1 every code is zero.
         "atoms": alpha is a number m; each row takes the smallest penalty, along its path down from the
-        zero code, at which m atoms are enough (``l1_ratio=1`` only).
+        zero code, at which m atoms are enough (``l1_ratio=1`` only). `spdcluster.presets.best` uses it.
     l1_ratio : float in (0, 1], default=1.0
     affinity : {"symmetric", "row-normalized"}, default="symmetric"
         "row-normalized" divides each code by its Euclidean norm first.
@@ -130,7 +130,7 @@ class KernelSSC(AffinityClusterer):
         n_clusters: int = 8,
         *,
         kernel: Any = "log-gaussian",
-        gamma: float | Literal["scale"] = "scale",
+        gamma: float | str = "scale",
         degree: int = 2,
         coef0: float = 1.0,
         normalize: bool = False,
@@ -184,8 +184,11 @@ class KernelSSC(AffinityClusterer):
         return "vectors" if self.kernel in FLAT_KERNELS else "matrices"
 
     def _graph_options(self) -> dict[str, Any]:
+        n_components = self.n_components
+        if n_components is not None and self._n_distinct is not None:
+            n_components = min(n_components, self._n_distinct)
         return {
-            "n_components": self.n_components,
+            "n_components": n_components,
             "weight_power": self.eigenvalue_power,
             "degree_regularization": self.degree_regularization,
         }
@@ -235,13 +238,17 @@ class KernelSSC(AffinityClusterer):
         A copy is coded by its twin alone: the two would leave the graph as a cluster of their own.
         """
         distinct = self._gram.distinct()
+        self._n_distinct = None
         if distinct is None:
             return self.affinity_, None
         first, place = distinct
+        self._n_distinct = len(first)
         return affinity(self._code(self._gram.subset(first)).coef, self.affinity), place
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """Assign new matrices: each is coded on the training set, the smallest class residual wins.
+
+        With ``alpha_mode="atoms"`` new matrices are coded at the median penalty of the training set.
 
         Parameters
         ----------
@@ -256,12 +263,14 @@ class KernelSSC(AffinityClusterer):
         check_is_fitted(self)
         X = self._check_input(X, reset=False)
         classes, training_labels = np.unique(self.labels_, return_inverse=True)
+        # a new point has no place among the others' paths: the typical penalty stands for its own
+        by_atoms = self.alpha_mode == "atoms"
         residuals = class_residuals(
             self._gram,
             self.kernel_.features(X),
             training_labels,
-            alpha=self.alpha,
-            alpha_mode=self.alpha_mode,
+            alpha=float(np.median(self.alphas_)) if by_atoms else self.alpha,
+            alpha_mode="absolute" if by_atoms else self.alpha_mode,
             l1_ratio=self.l1_ratio,
             memory_budget=self.memory_budget,
             n_jobs=self.n_jobs,

@@ -11,6 +11,7 @@ from spdcluster.kernels.base import CallableKernel, Kernel, NormalizedKernel, in
 from spdcluster.kernels.gram import DenseGram
 from spdcluster.kernels.stein import SteinKernel
 from spdcluster.kernels.vector import LogVectorizer, VectorKernel, flat_vectors
+from spdcluster.kernels.width import multiple_of_scale
 
 LOG_KERNELS = ("log-gaussian", "log-polynomial", "log-exponential", "log-linear")
 FLAT_KERNELS = ("gaussian", "polynomial", "linear")
@@ -36,12 +37,7 @@ def make_kernel(
     gamma, degree, coef0, normalize, regularization, n_jobs
         See `spdcluster.KernelSSC`.
     """
-    if not (isinstance(gamma, str) and gamma == "scale"):
-        if isinstance(gamma, str):
-            raise ValueError(
-                f'gamma must be "scale" or a real number greater than 0; got {gamma!r}'
-            )
-        gamma = check_real(gamma, "gamma", low=0.0, low_open=True)
+    multiple_of_scale(gamma)
     degree = check_int(degree, "degree", low=1)
     coef0 = check_real(coef0, "coef0", low=0.0)
     normalize = check_bool(normalize, "normalize")

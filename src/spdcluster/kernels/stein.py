@@ -1,6 +1,6 @@
 """The Stein kernel ``exp(-beta * delta_s(X, Y))`` on positive definite matrices (Sra 2012)."""
 
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,6 +9,7 @@ from spdcluster.geometry.checks import check_matrices
 from spdcluster.geometry.distances import stein_divergences
 from spdcluster.geometry.logarithm import log_vectors, matrices_from_log_vectors, regularized
 from spdcluster.kernels.base import Kernel
+from spdcluster.kernels.width import multiple_of_scale
 
 
 class SteinKernel(Kernel):
@@ -20,16 +21,14 @@ class SteinKernel(Kernel):
 
     Parameters
     ----------
-    gamma : float or "scale"
+    gamma : float or str
         The paper's beta. "scale" is the smallest valid width that is at least one over the mean
-        divergence from the log-Euclidean mean.
+        divergence from the log-Euclidean mean, "c*scale" the smallest that is at least c times that.
     regularization : float
         As in `spdcluster.geometry.log_vectors`.
     """
 
-    def __init__(
-        self, gamma: float | Literal["scale"] = "scale", regularization: float = 0.0
-    ) -> None:
+    def __init__(self, gamma: float | str = "scale", regularization: float = 0.0) -> None:
         self.gamma = gamma
         self.regularization = regularization
 
@@ -52,12 +51,13 @@ class SteinKernel(Kernel):
     def _fit_matrices(self, X: NDArray[Any]) -> None:
         d = X.shape[-1]
         unit = 1.0 if np.iscomplexobj(X) else 0.5
-        if self.gamma == "scale":
+        multiple = multiple_of_scale(self.gamma)
+        if multiple is not None:
             centre = matrices_from_log_vectors(
                 log_vectors(X).astype(np.float64).mean(axis=0)[None], d
             )
             spread = float(stein_divergences(X, centre).mean())
-            self.gamma_ = _next_valid_width(1.0 / spread if spread > 0 else 1.0, d, unit)
+            self.gamma_ = _next_valid_width(multiple / spread if spread > 0 else 1.0, d, unit)
         else:
             self.gamma_ = float(self.gamma)
             check_stein_width(self.gamma_, d, unit)

@@ -10,6 +10,7 @@ from spdcluster.geometry.checks import as_float_array, check_matrices
 from spdcluster.geometry.logarithm import log_vectors
 from spdcluster.kernels.base import Kernel
 from spdcluster.kernels.gram import Formula, VectorGram, formula_block, formula_diagonal
+from spdcluster.kernels.width import multiple_of_scale
 
 Shape = Literal["gaussian", "polynomial", "exponential", "linear"]
 
@@ -22,10 +23,11 @@ class VectorKernel(Kernel):
     vectorize : callable
         Inputs to vectors, (n, ...) -> (n, p).
     shape : {"gaussian", "polynomial", "exponential", "linear"}
-    gamma : float or "scale"
+    gamma : float or str
         "scale" is ``1 / mean of |u_i - u_j|^2`` over all pairs for the Gaussian shape (it does not
         change when the vectors are shifted, as the kernel does not) and ``1 / mean of |u_i|^2``
-        for the polynomial and the exponential shape. Unused by the linear shape.
+        for the polynomial and the exponential shape; "c*scale" is c times that. Unused by the linear
+        shape.
     degree, coef0 : int, float
         Of the polynomial shape.
     normalize : bool
@@ -37,7 +39,7 @@ class VectorKernel(Kernel):
         vectorize: Callable[[ArrayLike], NDArray[Any]],
         shape: Shape,
         *,
-        gamma: float | Literal["scale"] = "scale",
+        gamma: float | str = "scale",
         degree: int = 2,
         coef0: float = 1.0,
         normalize: bool = False,
@@ -84,10 +86,11 @@ class VectorKernel(Kernel):
         is_gaussian = self.formula == "gaussian"
         p = vectors.shape[1]
         self.origin_ = np.median(vectors, axis=0).astype(float) if is_gaussian else np.zeros(p)
+        multiple = multiple_of_scale(self.gamma)
         if self.shape == "linear":
             self.gamma_ = 1.0
-        elif self.gamma == "scale":
-            self.gamma_ = _scale_width(vectors, centred=self.shape == "gaussian")
+        elif multiple is not None:
+            self.gamma_ = multiple * _scale_width(vectors, centred=self.shape == "gaussian")
         else:
             self.gamma_ = float(self.gamma)
 
