@@ -10,9 +10,9 @@ import pytest
 from spdcluster.datasets.brodatz import PLATES, load_brodatz
 from spdcluster.datasets.feret import load_feret
 from spdcluster.experiments import brodatz, feret, published
-from spdcluster.experiments.capped import capped_codes
 from spdcluster.experiments.descriptors import balanced
 from spdcluster.experiments.draws import draw_subsets
+from spdcluster.experiments.elastic_net import elastic_net_codes
 from spdcluster.experiments.journal import Journal, write_file
 from spdcluster.experiments.methods import Method
 from spdcluster.experiments.page import score_table
@@ -20,7 +20,7 @@ from spdcluster.experiments.tables import paired_differences, summarise
 from spdcluster.experiments.trials import Trial
 
 QUICK = {"trials": 1, "n_jobs": 1, "quiet": True}
-FEW = ["K-means", "KSSCR", "elastic net, log"]
+FEW = ["K-means", "KSSCR", "elastic net, log, exact"]
 
 
 @pytest.fixture(scope="module")
@@ -140,22 +140,43 @@ def test_balanced_lies_between_covariance_and_correlation():
     np.testing.assert_allclose(balanced(100 * X, 0.5), 10 * half)
 
 
-def test_capped_codes_are_exact_codes_of_at_most_so_many_atoms():
-    from spdcluster.expression import self_expression
-    from spdcluster.kernels import make_kernel
+def covariance_groups(d: int, size: int) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    mixing = rng.normal(size=(3, d, d))
+    A = np.repeat(mixing, size, axis=0) @ rng.normal(size=(3 * size, d, 4 * d))
+    return A @ A.swapaxes(1, 2)
 
-    points = np.random.default_rng(0).normal(size=(60, 5))
-    gram = make_kernel("gaussian").bind(points)
-    codes = capped_codes(gram, 4, n_jobs=1)
-    sizes = np.diff(codes.indptr)
-    assert sizes.max() <= 4
-    assert sizes.mean() > 2
-    # with room for all of them, the codes are those of the smallest penalty of the path
-    from spdcluster.experiments.capped import PENALTIES
 
-    free = capped_codes(gram, 60, n_jobs=1)
-    plain = self_expression(gram, alpha=PENALTIES[-1], alpha_mode="relative", n_jobs=1).coef
-    np.testing.assert_allclose(free.toarray(), plain.toarray(), atol=1e-12)
+def test_the_shipped_elastic_net_is_its_objective_where_vectors_are_long():
+    pytest.importorskip("spams")
+    from spdcluster import KernelSSC
+    from spdcluster.experiments.presets import exact_elastic_net
+
+    X = covariance_groups(10, 8)  # 55 numbers a matrix, 24 matrices: no path is stopped
+    codes = elastic_net_codes(X, n_jobs=1).toarray()
+    exact = KernelSSC(3, **exact_elastic_net("").parameters, random_state=0).fit(X)
+    np.testing.assert_allclose(codes, exact.representation_.toarray(), atol=1e-5)
+    assert np.abs(codes).max() > 0.1
+
+
+def test_the_shipped_elastic_net_stops_early_where_vectors_are_short():
+    pytest.importorskip("spams")
+    from spdcluster import KernelSSC
+    from spdcluster.experiments.presets import exact_elastic_net
+
+    X = covariance_groups(3, 20)  # 6 numbers a matrix
+    codes = elastic_net_codes(X, n_jobs=1)
+    assert np.diff(codes.indptr).max() <= 6
+    exact = KernelSSC(3, **exact_elastic_net("").parameters, random_state=0).fit(X)
+    assert np.diff(exact.representation_.indptr).max() > 6
+
+
+def test_without_spams_its_row_is_left_out_with_a_note(texture_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("spdcluster.experiments.methods.has_spams", lambda: False)
+    names = ["K-means", "elastic net, log"]
+    results = brodatz.run(texture_folder, tmp_path, **QUICK, n_classes=(2,), methods=names)
+    assert list(results["methods"]) == ["K-means"]
+    assert "elastic net, log is left out: the package spams is not installed." in results["notes"]
 
 
 def ksscr_by_hand(folder, k):
@@ -213,6 +234,18 @@ def test_the_seed_decides_the_draws(texture_folder, tmp_path):
     a, b, c = ((tmp_path / x / "trials.csv").read_text() for x in "abc")
     assert a == b
     assert a != c
+
+
+def test_best_is_kernel_ssc_with_the_public_preset():
+    from spdcluster import KernelSSC
+    from spdcluster.experiments.presets import best
+    from spdcluster.presets import best as parameters
+
+    X = covariance_groups(4, 15)
+    found = best("any").fit(X, 3, 7, n_jobs=1)
+    model = KernelSSC(**parameters(45, 3), random_state=7).fit(X)
+    np.testing.assert_array_equal(found.labels, model.labels_)
+    np.testing.assert_array_equal(found.affinity.toarray(), model.affinity_.toarray())
 
 
 def test_best_preset_is_ahead_of_its_rivals_on_its_own_line(texture_folder, tmp_path):

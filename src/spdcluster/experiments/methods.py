@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spdcluster.experiments.elastic_net import has_spams
+
 
 @dataclass(frozen=True)
 class Clustering:
@@ -48,9 +50,13 @@ class Method:
             "descriptor": self.descriptor,
         }
 
-    def available(self) -> bool:
-        """Whether this version of the package has the estimator."""
-        return self.estimator in BASELINES or _estimator_class(self.estimator) is not None
+    def lacking(self) -> str | None:
+        """Why it cannot be run here; None where it can."""
+        if self.estimator == "elastic net, SPAMS" and not has_spams():
+            return "the package spams is not installed"
+        if self.estimator in BASELINES or _estimator_class(self.estimator) is not None:
+            return None
+        return "this version has no such estimator"
 
     def fit(
         self, X: NDArray[Any], n_clusters: int, seed: int, n_jobs: int | None = None
@@ -128,15 +134,29 @@ def neighbour_graph(
     return Clustering(spectral_clustering(W, n_clusters, random_state=seed).labels, W)
 
 
-def capped(X: NDArray[Any], n_clusters: int, seed: int, **parameters: Any) -> Clustering:
-    """Codes with a cap on their atoms; see `spdcluster.experiments.capped`."""
-    from spdcluster.experiments.capped import cluster_capped
+def elastic_net(
+    X: NDArray[Any], n_clusters: int, seed: int, *, n_jobs: int | None = None
+) -> Clustering:
+    """Elastic-net subspace clustering of unit log vectors as its authors ship it."""
+    from spdcluster.experiments.elastic_net import elastic_net_codes
+    from spdcluster.graph import affinity, spectral_clustering
 
-    return cluster_capped(X, n_clusters, seed, **parameters)
+    W = affinity(elastic_net_codes(X, n_jobs), "row-normalized")
+    return Clustering(spectral_clustering(W, n_clusters, random_state=seed).labels, W)
+
+
+def preset(X: NDArray[Any], n_clusters: int, seed: int, *, n_jobs: int | None = None) -> Clustering:
+    """`spdcluster.KernelSSC` with the parameters of `spdcluster.presets.best`."""
+    from spdcluster import KernelSSC
+    from spdcluster.presets import best
+
+    model = KernelSSC(**best(len(X), n_clusters), random_state=seed, n_jobs=n_jobs).fit(X)
+    return Clustering(model.labels_, model.affinity_)
 
 
 BASELINES: dict[str, Callable[..., Clustering]] = {
     "k-means": k_means,
     "neighbour graph": neighbour_graph,
-    "capped codes": capped,
+    "elastic net, SPAMS": elastic_net,
+    "spdcluster.presets.best": preset,
 }

@@ -175,14 +175,14 @@ def check_class_counts(
 def choose_methods(
     methods: Sequence[Method], wanted: Sequence[str] | None
 ) -> tuple[list[Method], list[str]]:
-    """The wanted methods that this version has, and a note for each one that it lacks."""
+    """The wanted methods that can be run here, and a note for each one that cannot."""
     names = [m.name for m in methods]
     for name in wanted or ():
         check_choice(name, "methods", names)
     chosen = [m for m in methods if wanted is None or m.name in wanted]
-    lacking = [m.name for m in chosen if not m.available()]
-    notes = [f"{name} is left out: this version has no such estimator." for name in lacking]
-    return [m for m in chosen if m.available()], notes
+    lacking = {m.name: why for m in chosen if (why := m.lacking()) is not None}
+    notes = [f"{name} is left out: {why}." for name, why in lacking.items()]
+    return [m for m in chosen if m.name not in lacking], notes
 
 
 def affinities(study: Study, draw: Draw, methods: Sequence[Method]) -> dict[str, Any]:
