@@ -5,13 +5,17 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from rivals_data import BAD_MATRICES, GOOD, subspaces
 from samples import groups
 from spdcluster import LRR
+from spdcluster.estimators._low_rank import full_graph
+from spdcluster.expression.error_norms import error_norms
 from spdcluster.expression.lrr import lrr, smallest_lam
+from spdcluster.graph import affinity
 from spdcluster.metrics import clustering_accuracy
 
 
@@ -111,6 +115,36 @@ def test_graph_of_the_largest_similarities():
     both = few.affinity_.toarray() > 0
     ratio = few.affinity_.toarray()[both] / full.affinity_.toarray()[both]
     assert np.all(np.isclose(ratio, 1.0) | np.isclose(ratio, 0.5))
+
+
+@pytest.mark.parametrize("n", [2, 3, 40])
+def test_full_graph_is_the_affinity_of_a_sparse_one(n):
+    rng = np.random.default_rng(n)
+    similarity = rng.uniform(size=(n, n)) * (rng.uniform(size=(n, n)) < 0.7)
+    full, sparse = full_graph(similarity.copy()), affinity(csr_array(similarity))
+    assert np.array_equal(full.toarray(), sparse.toarray())
+    assert np.array_equal(full.indices, sparse.indices)  # sorted, no zeros
+    assert np.array_equal(full.indptr, sparse.indptr)
+
+
+@pytest.mark.parametrize("singular", [False, True])
+def test_error_norms_solve_their_equation_or_are_zero_where_it_has_no_root(singular):
+    rng = np.random.default_rng(8)
+    variance = 10.0 ** rng.uniform(-6, 1, size=7)
+    if singular:
+        variance[2] = 0.0
+    squared = 10.0 ** rng.uniform(-12, 3, size=(200, 7))
+    with np.errstate(divide="ignore"):
+        at_zero = (squared / variance**2).sum(axis=1)
+    squared[::3] *= np.where(at_zero > 0, 0.5 / at_zero, 1.0)[::3, None]  # some without a root
+    found = error_norms(squared, variance)
+    has_root = np.arange(200) % 3 != 0
+    if singular:
+        has_root[:] = squared[:, 2] > 0
+    left = (squared / (found[:, None] + variance) ** 2).sum(axis=1)[has_root & (found > 0)]
+    np.testing.assert_allclose(left, 1.0, rtol=1e-9)
+    assert np.all(found[~has_root] == 0.0)
+    assert np.all(found[has_root & (at_zero > 1)] > 0.0)
 
 
 def test_stopping_early_warns_with_how_far_it_got():

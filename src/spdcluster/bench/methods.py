@@ -2,7 +2,8 @@
 
 Scores and seconds come from one fit a method and draw, after a small fit that compiles what needs it.
 Memory is the peak of what Python and numpy allocate (`tracemalloc`) in a second fit on the first draw of
-each size, so that measuring it slows down no timed fit.
+each size, so that measuring it slows down no timed fit. Last, each method's fit on one thread is set beside
+`KernelSSC`'s and beside the linear algebra that it needs: `spdcluster.bench.methods_floors`.
 
 Each finished fit is kept in ``trials.jsonl``; the same command goes on where a stopped run was.
 """
@@ -18,17 +19,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spdcluster import __version__
 from spdcluster.arguments import check_choice, check_int
 from spdcluster.experiments.draws import Draw, draw_subsets
 from spdcluster.experiments.journal import Journal, prepare_folder, write_file
 from spdcluster.experiments.methods import Clustering, Method
-from spdcluster.experiments.presets import paper_methods
-from spdcluster.experiments.tables import summarise
+from spdcluster.experiments.presets import best, paper_methods
+from spdcluster.experiments.tables import SCORES
 from spdcluster.experiments.trials import Trial, run_trials
 
 N_CLASSES = (2, 4, 8, 10, 12, 16)
 N_TRIALS = 20
 QUICK_N_CLASSES, QUICK_TRIALS = (2, 4), 2
+# classes of 64 matrices each on which the floors are measured
+FLOOR_CLASSES, QUICK_FLOOR_CLASSES = 16, 4
 DESCRIPTOR = "texture"
 GAMMA, ALPHA = 0.5, 0.04
 Row = dict[str, Any]
@@ -47,15 +51,16 @@ class RiemannianKMeans(Method):
         model = Kmeans(n_clusters, random_state=seed, **self.parameters).fit(X)
         return Clustering(np.asarray(model.labels_, dtype=np.int64))
 
-    def available(self) -> bool:
-        """Always: pyRiemann is a dependency."""
-        return True
+    def lacking(self) -> None:
+        """Nothing: pyRiemann is a dependency."""
 
 
 def all_methods() -> list[Method]:
     """The paper's rows with its parameters, the methods that came after, and the baselines."""
     more = [
+        best(DESCRIPTOR),
         Method("SSC, affine", DESCRIPTOR, "SSC", {"affine": True}),
+        Method("LRR, relative", DESCRIPTOR, "LRR", {"lam": 100.0, "weight_mode": "relative"}),
         Method("LRSC, noise-free", DESCRIPTOR, "LRSC", {"variant": "noise-free"}),
         Method("TangentSSC, all neighbours", DESCRIPTOR, "TangentSSC"),
         *(
@@ -69,7 +74,7 @@ def all_methods() -> list[Method]:
         RiemannianKMeans("K-means, pyRiemann", DESCRIPTOR, "pyriemann", {"metric": "riemann"}),
     ]
     chosen = paper_methods(GAMMA, ALPHA, 1.0, DESCRIPTOR) + more
-    return [method for method in chosen if method.available()]
+    return [method for method in chosen if method.lacking() is None]
 
 
 def run(
@@ -109,8 +114,9 @@ def run(
     Returns
     -------
     dict
-        ``rows``: method, n_classes, n_points, mean and standard deviation of accuracy and NMI in
-        per cent, mean seconds and peak memory in MB of a fit.
+        ``cells``: method, n_classes, n_points, mean and standard deviation of accuracy and NMI in
+        per cent, mean seconds and peak memory in MB of a fit (``methods.csv``). ``floors``: see
+        `spdcluster.bench.methods_floors.floors`. ``rows``: what both say of each method, in one line.
     """
     counts = tuple(n_classes or (QUICK_N_CLASSES if quick else N_CLASSES))
     trials = check_int(n_trials or (QUICK_TRIALS if quick else N_TRIALS), "n_trials", low=1)
@@ -136,8 +142,10 @@ def run(
     )
     first = [next(d for d in draws if d.n_classes == k) for k in counts]
     peaks = _peaks(first, chosen, matrices, journal, origin, n_jobs, quiet)
-    rows = _rows(finished, peaks, chosen, counts)
-    _write(folder, rows, finished, chosen, counts)
+    cells = _cells(finished, peaks, chosen, counts)
+    n_floor = min(classes, QUICK_FLOOR_CLASSES if quick else FLOOR_CLASSES)
+    beside = _floors(n_floor, chosen, matrices, labels, journal, origin, quiet)
+    _write(folder, cells, chosen, counts)
     return {
         "benchmark": "methods",
         "data": origin,
@@ -145,7 +153,9 @@ def run(
         "seed": seed,
         "methods": {m.name: m.settings for m in chosen},
         "warnings": sorted({f"{t.method}: {w}" for t in finished for w in t.warnings}),
-        "rows": rows,
+        "cells": cells,
+        "floors": beside,
+        "rows": [_line(m.name, cells, beside) for m in chosen],
     }
 
 
@@ -223,18 +233,47 @@ def _peaks(
     return peaks
 
 
-def _rows(
+def _floors(
+    n_classes: int,
+    methods: Sequence[Method],
+    X: NDArray[Any],
+    labels: NDArray[np.int64],
+    journal: Journal,
+    origin: Mapping[str, Any],
+    quiet: bool,
+) -> list[Row]:
+    """Times beside their floors on the first classes; all of one run, so kept as one entry."""
+    from spdcluster.bench.methods_floors import floors
+
+    settings = {
+        "measure": "floors",
+        "version": __version__,
+        "n_classes": n_classes,
+        "methods": {m.name: m.settings for m in methods},
+        "matrices": origin,
+    }
+    result = journal.get(settings)
+    if result is None:
+        members = np.isin(labels, np.unique(labels)[:n_classes])
+        result = {"rows": floors(methods, X[members], n_classes, quiet=quiet)}
+        journal.add(settings, result)
+    rows: list[Row] = result["rows"]
+    return rows
+
+
+def _cells(
     trials: Sequence[Trial],
     peaks: Mapping[tuple[str, int], float],
     methods: Sequence[Method],
     counts: Sequence[int],
 ) -> list[Row]:
+    """One row a method and number of classes."""
     rows = []
     for k in counts:
         for method in methods:
             cell = [t for t in trials if (t.method, t.n_classes) == (method.name, k)]
             scores: Row = {}
-            for score in ("accuracy", "nmi"):
+            for score in SCORES:
                 values = [getattr(t, score) for t in cell]
                 scores |= {score: float(np.mean(values)), f"{score}_std": float(np.std(values))}
             rows.append(
@@ -250,19 +289,36 @@ def _rows(
     return rows
 
 
-def _write(
-    folder: Path,
-    rows: Sequence[Row],
-    trials: Sequence[Trial],
-    methods: Sequence[Method],
-    counts: Sequence[int],
-) -> None:
-    from spdcluster.experiments.pictures import curves
+def _line(name: str, cells: Sequence[Row], beside: Sequence[Row]) -> Row:
+    """A method's scores, its cost at the largest size, and its fit beside its floors."""
+    own = [cell for cell in cells if cell["method"] == name]
+    line: Row = {"method": name}
+    line |= {f"acc {cell['n_classes']}": cell["accuracy"] for cell in own}
+    line |= {f"mean {score}": float(np.mean([cell[score] for cell in own])) for score in SCORES}
+    line |= {"seconds": own[-1]["seconds"], "peak_mb": own[-1]["peak_mb"]}
+    for row in beside:
+        if row["method"] == name and row["what"] == "fit":
+            line["1 thread, s"] = row["seconds"]
+            line["/ KernelSSC"] = row.get("times_kernel_ssc")
+            line["/ floor"] = row.get("ratio")
+        elif row["method"] == name:
+            line["code / floor"] = row["ratio"]
+    return line
 
-    summary = summarise(trials, "classes", counts, [m.name for m in methods])
+
+def _write(
+    folder: Path, cells: Sequence[Row], methods: Sequence[Method], counts: Sequence[int]
+) -> None:
+    from spdcluster.bench.methods_picture import picture
+
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer = csv.DictWriter(text, list(cells[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(cells)
     write_file(folder / "methods.csv", text.getvalue())
-    write_file(folder / "methods.png", curves(summary, counts, "number of classes"))
+    values = {
+        key: np.array([cell[key] for cell in cells]).reshape(len(counts), len(methods)).T
+        for key in (*SCORES, "seconds")
+    }
+    names = [m.name for m in methods]
+    write_file(folder / "methods.png", picture(values, names, counts))

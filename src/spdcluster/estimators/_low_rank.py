@@ -55,7 +55,7 @@ def similarity_graph(
     else:
         kept = min(check_int(n_neighbors, "n_neighbors", low=1), n - 1)
     if kept == n - 1:
-        return affinity(similarity(slice(None)))
+        return full_graph(similarity(slice(None)))
     indices, data = np.empty((n, kept), np.int64), np.empty((n, kept))
     for start in range(0, n, ROWS):
         values = similarity(slice(start, min(n, start + ROWS)))
@@ -66,3 +66,21 @@ def similarity_graph(
         data[start + rows] = np.take_along_axis(values, largest, axis=1)
     indptr = np.arange(0, n * kept + 1, kept)
     return affinity(csr_array((data.ravel(), indices.ravel(), indptr), shape=(n, n)))
+
+
+def full_graph(W: NDArray[np.float64]) -> csr_array:
+    """`spdcluster.graph.affinity` of a dense non-negative (N, N), without its passes over a sparse one."""
+    n = len(W)
+    W = (W + W.T) / 2
+    index = np.int32 if n * n < 2**31 else np.int64
+    columns = np.broadcast_to(np.arange(n, dtype=index), (n, n))
+    rows = np.arange(0, n * (n - 1) + 1, n - 1, dtype=index)
+    graph = csr_array((_without_diagonal(W), _without_diagonal(columns), rows), shape=(n, n))
+    graph.eliminate_zeros()
+    return graph
+
+
+def _without_diagonal(A: NDArray[Any]) -> NDArray[Any]:
+    """The other entries of (n, n), row by row: of each n + 1 in line all but the first."""
+    n = len(A)
+    return A.ravel()[:-1].reshape(n - 1, n + 1)[:, 1:].ravel()

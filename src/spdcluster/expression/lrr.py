@@ -15,13 +15,14 @@ divided by ``max(1, |S Y|_2)``, are dual feasible: ``tr(Y^T B)`` bounds the opti
 
 import warnings
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from spdcluster.arguments import check_choice, check_int, check_n_jobs, check_real
 from spdcluster.expression.low_rank import LowRankExpression, row_space, unit_rows
@@ -52,23 +53,28 @@ class _Problem:
 
     def primal(self, J: Array) -> float:
         """The objective at `J`, (k, N)."""
+        return float(np.linalg.svd(J, compute_uv=False).sum()) + self.error(J)
+
+    def error(self, J: Array) -> float:
+        """The part of the objective that is not the nuclear norm."""
         error = self.B - self.S[:, None] * J
-        nuclear = np.linalg.svd(J, compute_uv=False).sum()
-        return float(nuclear + self.weight * np.linalg.norm(error, axis=0).sum())
+        return float(self.weight * np.linalg.norm(error, axis=0).sum())
 
     def dual(self, Y: Array) -> float:
         """The dual value of `Y` (k, N) after scaling it into the feasible set."""
-        spectral = np.linalg.norm(self.S[:, None] * Y, 2)
+        spectral = _largest_singular_value(self.S[:, None] * Y)
         longest = np.linalg.norm(Y, axis=0).max() / self.weight
         return float(np.vdot(Y, self.B) / max(1.0, spectral, longest))
 
     def columns(self, R: Array, floor: float = 0.0) -> tuple[float, Array, Array]:
         """The best columns for ``P = R R^T + floor``: value, duals ``Y`` (k, N) and ``S Y (S Y)^T`` (k, k)."""
+        from spdcluster.expression.error_norms import error_norms
+
         root_of_P = np.hstack([R, np.sqrt(floor) * np.eye(len(R))]) if floor else R
         Q, root, _ = np.linalg.svd(self.S[:, None] * root_of_P)
         variance = (self.weight * root**2)[:, None]
         b = Q.T @ self.B
-        error = _error_norms(b**2, variance)
+        error = error_norms(np.ascontiguousarray((b * b).T), variance[:, 0])
         y = self.weight * b / np.maximum(error + variance, TINY)
         value = 0.5 * np.sum(y * y * variance) / self.weight + self.weight * error.sum()
         Y = Q @ y
@@ -87,7 +93,7 @@ def smallest_lam(X: NDArray[Any]) -> float:
     """The weight up to which the code is zero: ``1 / |X U^T|_2``, U the rows of `X` at unit length."""
     # only inner products count: the triangular factor of X^T X stands for X
     factor = np.linalg.qr(X, mode="r")
-    largest = float(np.linalg.norm(factor @ unit_rows(X).T, 2))
+    largest = _largest_singular_value(factor @ unit_rows(X).T)
     return 1.0 / largest if largest > 0 else np.inf
 
 
@@ -126,7 +132,7 @@ def lrr(
     tol = check_real(tol, "tol", low=0.0, low_open=True)
     limit = DEFAULT_MAX_ITER[solver] if max_iter is None else check_int(max_iter, "max_iter", low=1)
     threads = check_n_jobs(n_jobs) if min(X.shape) >= RANK_FOR_THREADS else 1
-    with threadpool_limits(threads, user_api="blas"):
+    with _libraries().limit(limits=threads, user_api="blas"):
         if lam <= smallest_lam(X):
             nothing = np.zeros((len(X), 0))
             objective = float(lam * np.linalg.norm(X, axis=1).sum())
@@ -134,10 +140,10 @@ def lrr(
         S, V = row_space(X)
         problem = _Problem(S / S[0], (S / S[0])[:, None] * V.T, lam * S[0])
         solve = _by_lbfgs if solver == "variational" else _by_alm
-        J, Y, n_iter, residual = solve(problem, tol, limit)
-        objective = problem.primal(J)
-        gap = max(0.0, 1.0 - problem.dual(Y) / objective)
+        J, dual, n_iter, residual = solve(problem, tol, limit)
         u, values, left = np.linalg.svd(J, full_matrices=False)
+        objective = float(values.sum()) + problem.error(J)
+        gap = max(0.0, 1.0 - dual / objective)
     converged = (gap if solver == "variational" else residual) <= tol
     if not converged:
         warnings.warn(
@@ -152,10 +158,21 @@ def lrr(
     )
 
 
-def _by_lbfgs(problem: _Problem, tol: float, max_iter: int) -> tuple[Array, Array, int, float]:
-    """Codes J (k, N), duals Y (k, N), iterations and the duality gap."""
+def _largest_singular_value(A: Array) -> float:
+    """Of a wide matrix (k, N); squares cost the smallest ones their digits, not the largest."""
+    return float(np.sqrt(np.linalg.norm(A @ A.T, 2)))
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """Finding the loaded libraries takes longer than coding a thousand small matrices."""
+    return ThreadpoolController()
+
+
+def _by_lbfgs(problem: _Problem, tol: float, max_iter: int) -> tuple[Array, float, int, float]:
+    """Codes J (k, N), the best dual value, iterations and the duality gap."""
     k = len(problem.S)
-    best = (np.inf, np.zeros_like(problem.B), -np.inf, np.zeros_like(problem.B))
+    best = (np.inf, np.zeros_like(problem.B), -np.inf)
     iterations = 0
 
     def look(R: Array, floor: float) -> float:
@@ -165,9 +182,8 @@ def _by_lbfgs(problem: _Problem, tol: float, max_iter: int) -> tuple[Array, Arra
         J = R @ (R.T @ weighted) + floor * weighted
         primal, dual = problem.primal(J), problem.dual(Y)
         if primal < best[0]:
-            best = (primal, J, *best[2:])
-        if dual > best[2]:
-            best = (*best[:2], dual, Y)
+            best = (primal, J, best[2])
+        best = (*best[:2], max(dual, best[2]))
         return (best[0] - best[2]) / best[0]
 
     R = np.eye(k)
@@ -201,7 +217,7 @@ def _by_lbfgs(problem: _Problem, tol: float, max_iter: int) -> tuple[Array, Arra
         gap = look(R, floor)
         if gap > tol:
             R = _revive(problem, R, floor)
-    return best[1], best[3], max(1, iterations), gap
+    return best[1], best[2], max(1, iterations), gap
 
 
 def _revive(problem: _Problem, R: Array, floor: float) -> Array:
@@ -225,33 +241,7 @@ def _revive(problem: _Problem, R: Array, floor: float) -> Array:
     return R
 
 
-def _error_norms(squared: Array, variance: Array) -> Array:
-    """Norms ``t_j >= 0`` of the columns' errors: ``sum_r squared_rj / (t_j + variance_r)^2 = 1``, else zero.
-
-    Newton's method on the reciprocal root of the left side, which is concave and almost linear in t, from
-    a point left of the root.
-    """
-    error = np.zeros(squared.shape[1])
-    at_zero = np.sum(squared / np.maximum(variance, TINY) ** 2, axis=0)
-    active = np.flatnonzero(at_zero > 1.0)
-    if len(active) == 0:
-        return error
-    b = squared[:, active]
-    t = np.maximum(np.max(np.sqrt(b) - variance, axis=0), 0.0)
-    t = np.maximum(t, np.sqrt(b.sum(axis=0)) - variance.max())
-    for _ in range(100):
-        shifted = np.maximum(t + variance, TINY)
-        terms = b / (shifted * shifted)
-        total = terms.sum(axis=0)
-        step = (np.sqrt(total) - 1.0) * total / np.sum(terms / shifted, axis=0)
-        t = np.maximum(t + step, 0.0)
-        if np.all(np.abs(step) <= 1e-14 * t):
-            break
-    error[active] = t
-    return error
-
-
-def _by_alm(problem: _Problem, tol: float, max_iter: int) -> tuple[Array, Array, int, float]:
+def _by_alm(problem: _Problem, tol: float, max_iter: int) -> tuple[Array, float, int, float]:
     """The inexact augmented Lagrangian of the papers: a penalty that grows by a tenth each time."""
     S, B, weight = problem.S[:, None], problem.B, problem.weight
     J, Z, E = np.zeros_like(B), np.zeros_like(B), np.zeros_like(B)
@@ -270,4 +260,4 @@ def _by_alm(problem: _Problem, tol: float, max_iter: int) -> tuple[Array, Array,
         Y_split += penalty * split
         penalty = min(1.1 * penalty, 1e10)
         residual = max(float(np.abs(misfit).max()), float(np.abs(split).max()))
-    return J, Y, iteration, residual
+    return J, problem.dual(Y), iteration, residual
