@@ -50,6 +50,10 @@ class Method:
             "descriptor": self.descriptor,
         }
 
+    def available(self) -> bool:
+        """Whether it can be run here."""
+        return self.lacking() is None
+
     def lacking(self) -> str | None:
         """Why it cannot be run here; None where it can."""
         if self.estimator == "elastic net, SPAMS" and not has_spams():

@@ -180,9 +180,8 @@ def choose_methods(
     for name in wanted or ():
         check_choice(name, "methods", names)
     chosen = [m for m in methods if wanted is None or m.name in wanted]
-    lacking = {m.name: why for m in chosen if (why := m.lacking()) is not None}
-    notes = [f"{name} is left out: {why}." for name, why in lacking.items()]
-    return [m for m in chosen if m.name not in lacking], notes
+    notes = [f"{m.name} is left out: {m.lacking()}." for m in chosen if not m.available()]
+    return [m for m in chosen if m.available()], notes
 
 
 def affinities(study: Study, draw: Draw, methods: Sequence[Method]) -> dict[str, Any]:
