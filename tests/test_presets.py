@@ -38,7 +38,7 @@ def test_best_is_a_set_of_parameters_with_its_width_and_its_atoms():
     # the width against distances computed one pair at a time
     L = np.array([logm(x) for x in X])
     squares = [np.linalg.norm(a - b) ** 2 for a in L for b in L]
-    assert model.gamma_ == pytest.approx(0.1 / np.mean(squares))
+    assert model.gamma_ == pytest.approx(0.3 / np.mean(squares))
     sizes = np.diff(sp.csr_array(model.representation_).indptr)
     assert sizes.max() == 10
     assert model.dual_gap_ <= 1e-6
