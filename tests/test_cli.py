@@ -20,6 +20,7 @@ from spdcluster.cli.app import FLAGS, HELPS, IMAGE_OPTIONS, IMAGE_PARAMETERS, SS
 from spdcluster.cli.benchmarks import run_benchmark
 from spdcluster.cli.entry import run
 from spdcluster.descriptors import RegionCovariance
+from spdcluster.presets import best
 
 PROGRAM = [sys.executable, "-c", "from spdcluster.cli import main; main()"]
 RESULTS = {"labels.csv", "summary.json", "report.html"}
@@ -106,6 +107,52 @@ def test_command_and_python_of_the_summary_repeat_the_run(place):
     labels = [int(row["label"]) for row in labels_csv("one")]
     assert namespace["model"].labels_.tolist() == labels
     assert namespace["model"].alpha == 0.1
+
+
+def test_the_preset_is_the_librarys_and_options_that_are_given_win(place):
+    assert (
+        run(["cluster", "good.npy", "-k", "3", "--preset", "best", "--seed", "3", "-o", "o"]) == 0
+    )
+    summary = json.loads(Path("o/summary.json").read_text())
+    model = KernelSSC(**best(60, 3), random_state=3).fit(matrices()[0])
+    assert [int(row["label"]) for row in labels_csv("o")] == model.labels_.tolist()
+    assert summary["preset"] == "best"
+    assert summary["parameters"] == model.get_params()
+    assert "--preset best" in summary["command"]
+    assert "alpha_mode='atoms'" in summary["python"]
+    assert re.search(r"preset</th><td>best</td>", Path("o/report.html").read_text())
+    # "scale" is the default, and was asked for
+    assert run([*summary["command"].split()[1:], "--gamma", "scale", "-q", "-o", "p"]) == 0
+    changed = json.loads(Path("p/summary.json").read_text())
+    assert changed["parameters"] == model.get_params() | {"gamma": "scale"}
+    assert "--gamma scale" in changed["command"]
+    assert run([*changed["command"].split()[1:], "-q", "-o", "r"]) == 0
+    assert Path("p/labels.csv").read_bytes() == Path("r/labels.csv").read_bytes()
+
+
+@pytest.mark.parametrize("preset", ["default", "best"])
+def test_auto_takes_the_largest_drop_of_the_spectrum_and_says_that_it_is_a_hint(
+    place, capsys, preset
+):
+    line = ["cluster", "good.npy", "-k", "auto", "--preset", preset, "--seed", "0"]
+    assert run([*line, "-o", "o"]) == 0
+    printed = capsys.readouterr()
+    assert "after eigenvalue 3, so 3 clusters; that is a hint, no more" in printed.out
+    summary = json.loads(Path("o/summary.json").read_text())
+    assert summary["parameters"]["n_clusters"] == summary["n_clusters"] == 3
+    assert "hint" in summary["notes"][0]
+    assert "hint, no more: look" in Path("o/report.html").read_text()
+    assert run([*line[:3], "3", *line[4:], "-q", "-o", "p"]) == 0
+    assert Path("o/labels.csv").read_bytes() == Path("p/labels.csv").read_bytes()
+
+
+def test_a_warning_of_the_library_is_one_line_in_the_words_of_the_shell(place, capsys):
+    assert run(["cluster", "good.npy", "-k", "3", "--max-iter", "1", "-q", "-o", "o"]) == 0
+    error = capsys.readouterr().err
+    assert error.startswith("spdcluster: warning: the active set stopped")
+    assert "above --tol 1e-06" in error
+    assert error.count("\n") == 1
+    assert "stopped early" in Path("o/report.html").read_text()
 
 
 def test_distances_are_those_of_the_codes_in_feature_space(place):
@@ -215,15 +262,23 @@ def indefinite(path):
     np.save(path, X)
 
 
+def singular(path):
+    X = np.load("good.npy")
+    X[5] = np.outer([1, 2, 3, 4], [1, 2, 3, 4])
+    np.save(path, X)
+
+
 BAD_FILES = [
-    ("missing.npy", lambda path: None, "there is no file or folder missing.npy"),
+    ("missing.npy", lambda path: None, "there is no file or folder missing.npy; check the name"),
     ("empty.npy", lambda path: path.touch(), "empty.npy is empty"),
     ("cut.npy", truncated, "cut.npy is truncated"),
     ("two.npz", several, "two.npz holds 2 arrays.*--key a"),
     ("objects.npy", objects, "Python objects"),
     ("text.npy", lambda path: path.write_text("1,2\n3,4\n"), "text.npy is not a .npy"),
-    ("nan.npy", with_nan, r"\[7\].*NaN"),
-    ("indefinite.npy", indefinite, r"\[17\] is not positive definite"),
+    ("nan.npy", with_nan, r"nan\.npy\[7\] contains NaN .*; .*: drop or mend"),
+    ("indefinite.npy", indefinite, r"indefinite\.npy\[17\] is not positive definite.*drop it or"),
+    ("singular.npy", singular, r"singular\.npy\[5\] is not .*, or add --regularization 1e-6 "),
+    ("flat.npy", lambda path: np.save(path, np.eye(3)), r": flat\.npy must be 3-D"),
     ("folder", lambda path: path.mkdir(), "holds no images"),
 ]
 
@@ -236,10 +291,14 @@ def test_bad_input_is_one_line_and_nothing_is_written(place, capsys, name, make,
 
 BAD_ARGUMENTS = [
     (["-k", "61"], "61"),
-    (["-k", "0"], "n_clusters"),
-    (["-k", "many"], "n_clusters"),
+    (["-k", "0"], "--n-clusters must be an integer of at least 1; got 0"),
+    (["-k", "many"], "--n-clusters must be an integer of at least 1; got 'many'"),
     ([], "-k"),
-    (["-k", "3", "--alpha", "-1"], "alpha"),
+    (["-k", "3", "--alpha", "-1"], "--alpha must be a finite real number greater than 0.0; got -1.0"),
+    (["-k", "61", "--preset", "best"], "--n-clusters must be an integer in [1, 60]; got 61"),
+    (["-k", "3", "--preset", "worst"], "'worst' is not one of 'default', 'best'"),
+    (["-k", "3", "--preset", "best", "--alpha", "0.04"], "with --alpha-mode atoms; got 0.04"),
+    (["-k", "3", "--key", "X"], "good.npy holds one array, without a name; leave the key 'X' out"),
     (["-k", "3", "--alpha", "much"], "--alpha"),
     (["-k", "3", "--gamma", "wide"], "gamma"),
     (["-k", "3", "--kernel", "log-gausian"], "Did you mean 'log-gaussian'"),
@@ -248,6 +307,7 @@ BAD_ARGUMENTS = [
     (["-k", "3", "--features", "gabor"], "--features is for images"),
     (["-k", "3", "--labels", "missing.csv"], "missing.csv"),
     (["-k", "3", "--labels", "good.npy"], "one label for each of the 60"),
+    (["-k", "3", "--labels", "two.npz"], "choose one with --labels-key a"),
 ]
 
 
@@ -255,6 +315,7 @@ BAD_ARGUMENTS = [
     ("arguments", "mentions"), BAD_ARGUMENTS, ids=[b[1] for b in BAD_ARGUMENTS]
 )
 def test_bad_arguments_are_one_line_and_nothing_is_written(place, capsys, arguments, mentions):
+    np.savez("two.npz", a=np.zeros(60), b=np.ones(60))
     fails(["cluster", "good.npy", "--out", "out", *arguments], capsys, re.escape(mentions))
 
 
@@ -364,10 +425,10 @@ def test_every_parameter_has_an_option_and_no_help_is_for_a_parameter_that_is_go
 
 @pytest.mark.parametrize("command", ["cluster", "demo", "reproduce", "bench"])
 def test_help_fits_on_a_screen_and_has_an_example(command, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("COLUMNS", "100")
     assert run([command, "--help"]) == 0
     text = capsys.readouterr().out
-    assert len(text.splitlines()) <= 45
+    assert len(text.splitlines()) <= 40
     assert f"spdcluster {command}" in text.split("Example:")[1]
 
 

@@ -14,7 +14,13 @@ from sklearn.cluster import SpectralClustering
 from sklearn.metrics import adjusted_rand_score
 
 import spdcluster.graph as graph_module
-from spdcluster.graph import affinity, spectral_clustering, spectral_embedding
+from spdcluster.graph import (
+    affinity,
+    largest_drop,
+    spectral_clustering,
+    spectral_embedding,
+    suggest_n_clusters,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -254,6 +260,21 @@ def test_small_groups_do_not_claim_eigenvectors_when_degrees_are_regularised():
     W[80, 81] = W[81, 80] = 0.5
     found = spectral_clustering(W, 2, degree_regularization=0.5, random_state=0).labels
     assert same_partition(found[:80], labels)
+
+
+@pytest.mark.parametrize("n_groups", [2, 5, 12])
+def test_loosely_linked_groups_are_counted(n_groups):
+    W, _ = block_graph([15] * n_groups, between=1e-3)
+    assert suggest_n_clusters(W) == n_groups
+    assert suggest_n_clusters(W, most=2) == 2
+
+
+def test_the_largest_drop_is_where_the_eigenvalues_fall_most():
+    values = np.array([1.0, 0.5, 0.45, 0.1, 0.05])
+    assert largest_drop(values) == 1
+    assert largest_drop(values, least=2) == 3
+    assert largest_drop(values[:1], least=2) == 1
+    assert suggest_n_clusters(np.ones((2, 2))) == 2
 
 
 def test_isolated_points_join_the_largest_cluster():

@@ -67,11 +67,25 @@ def test_one_of_several_arrays_is_chosen_by_its_key(tmp_path):
     np.savez(path, first=X, second=X[:4])
     assert len(read_matrices(path, key="second").matrices) == 4
     with pytest.raises(
-        ValueError, match=r"holds 2 arrays: first \(12, 3, 3\), second .*--key first"
+        ValueError, match=r"holds 2 arrays: first \(12, 3, 3\), second .*key='first'"
     ):
         read_matrices(path)
     with pytest.raises(ValueError, match="no array 'third'"):
         read_matrices(path, key="third")
+    np.save(tmp_path / "one.npy", X)
+    with pytest.raises(ValueError, match="one array, without a name; leave the key 'X' out"):
+        read_matrices(tmp_path / "one.npy", key="X")
+
+
+def test_the_only_stack_of_matrices_and_the_only_vector_need_no_key(tmp_path):
+    X, y = spd(), np.arange(12) % 2
+    np.savez(tmp_path / "a.npz", noise=np.eye(2), y=y, X=X)
+    scipy.io.savemat(tmp_path / "a.mat", {"y": y, "X": np.moveaxis(X, 0, -1), "noise": np.eye(2)})
+    for name in ("a.npz", "a.mat"):
+        found = read_matrices(tmp_path / name)
+        assert found.key == "X"
+        np.testing.assert_array_equal(found.matrices, X)
+        np.testing.assert_array_equal(read_labels(tmp_path / name, 12), y)
 
 
 class Bomb:
@@ -193,12 +207,12 @@ def test_a_broken_image_is_named_and_can_be_skipped(tmp_path):
         save_image(tmp_path / f"{name}.png")
     path = tmp_path / "b.png"
     path.write_bytes(path.read_bytes()[:80])
-    with pytest.raises(ValueError, match=r"b\.png .*cannot be read.*--skip-bad"):
+    with pytest.raises(ValueError, match=r"image b\.png .* is damaged.*skip_bad=True"):
         read_images(tmp_path)
     found = read_images(tmp_path, skip_bad=True)
     assert found.names == ["a.png", "c.png"]
     assert len(found.images) == 2
-    assert found.skipped[0].startswith("b.png: ")
+    assert found.skipped == ["b.png: it is damaged, or no image"]
 
 
 @pytest.mark.parametrize("skip_bad", [False, True])
@@ -206,7 +220,7 @@ def test_a_folder_without_a_usable_image_is_an_error(tmp_path, skip_bad):
     with pytest.raises(ValueError, match="no images"):
         read_images(tmp_path, skip_bad=skip_bad)
     (tmp_path / "x.png").write_text("no image")
-    with pytest.raises(ValueError, match="read"):
+    with pytest.raises(ValueError, match="none of the 1 files" if skip_bad else "is damaged"):
         read_images(tmp_path, skip_bad=skip_bad)
 
 
@@ -228,12 +242,19 @@ def test_labels_from_text_csv_and_arrays(tmp_path):
         ("", "is empty"),
         ("1,2\n3,4\n5,6\n", "several columns"),
         ("file,label\na,1\nb,1\n", "no label for 'c'"),
+        ("file,label\na,1\nb,1\nc\n", "different length"),
     ],
 )
 def test_labels_that_do_not_fit_are_an_error(tmp_path, text, message):
     (tmp_path / "labels.csv").write_text(text)
     with pytest.raises(ValueError, match=message):
         read_labels(tmp_path / "labels.csv", ["a", "b", "c"])
+
+
+def test_a_label_that_is_not_a_number_is_refused_before_any_work(tmp_path):
+    np.save(tmp_path / "y.npy", [0.0, np.nan, 1.0])
+    with pytest.raises(ValueError, match="holds NaN or infinity; give"):
+        read_labels(tmp_path / "y.npy", 3)
 
 
 def test_the_mosaic_gives_brightness_no_say():

@@ -215,6 +215,8 @@ def test_spectrum_says_when_another_number_of_clusters_fits_better():
         n_clusters=3, suggested_n_clusters=3, eigenvalues=np.array([1, 0.9, 0.8, 0.1])
     )
     assert "agrees" in spectrum_in_words(m)
+    m.suggested_n_clusters = 1
+    assert "nothing clear" in spectrum_in_words(m)
     m.suggested_n_clusters, m.eigenvalues = 5, np.array([1, 1, 1, 1, 1, 0.2])
     assert "5 groups rather than 3" in spectrum_in_words(m)
     assert "5 separate pieces, more than" in spectrum_in_words(m)
@@ -246,6 +248,27 @@ def test_ellipsoid_is_a_disc_for_the_identity_and_flat_where_the_matrix_is():
 def test_matrix_pictures_do_not_depend_on_scale(scale):
     X = matrices(1, 6, 1)[0][0]
     np.testing.assert_allclose(heat_pixels(scale * X), heat_pixels(X), atol=1e-9)
+
+
+def test_the_hue_of_an_entry_is_its_phase_and_its_opacity_its_coherence():
+    def with_correlation(r):
+        return np.array([[4.0, 2 * r], [2 * np.conj(r), 1.0]])
+
+    negative = heat_pixels(with_correlation(-0.5))[0, 1]
+    assert negative[0] > negative[2] + 0.3  # red
+    assert negative[3] == pytest.approx(0.5)
+    real, same = with_correlation(0.5), with_correlation(0.5 + 0j)
+    np.testing.assert_array_equal(heat_pixels(real), heat_pixels(same))
+    turned = heat_pixels(with_correlation(0.5j))
+    assert turned[0, 1, 1] > turned[0, 1, 0]  # 90 degrees: green
+    assert turned[1, 0, 2] > turned[1, 0, 1] + 0.2  # -90 degrees: violet
+    almost = heat_pixels(with_correlation(0.5 * np.exp(1e-6j)))
+    np.testing.assert_allclose(almost, heat_pixels(same), atol=1e-5)
+
+
+def test_variances_that_are_nearly_equal_look_equal():
+    diagonal = heat_pixels(np.diag([1.0, 1.001, 1e-3, 1e-9]))[range(4), range(4), 3]
+    np.testing.assert_allclose(diagonal, [1, 1, 0.1, 0.1], atol=2e-3)
 
 
 def test_pictures_of_images_are_small_bytes_whatever_the_image_is():

@@ -197,6 +197,49 @@ def spectral_clustering(
     return SpectralResult(labels, embedding, values)
 
 
+def suggest_n_clusters(
+    W: Any,
+    *,
+    most: int = 30,
+    random_state: int | RandomState | None = None,
+    degree_regularization: float = 0.0,
+) -> int:
+    """A number of clusters, from the spectrum of the graph: a hint, no more.
+
+    It is the place of the largest drop between neighbours among the leading eigenvalues of the
+    normalised affinity, the eigengap of [1]_. Groups within groups have several drops of about the
+    same size, and the largest says little then.
+
+    Parameters
+    ----------
+    W : sparse or dense array of shape (n_matrices, n_matrices)
+        Symmetric and non-negative affinity.
+    most : int
+        The largest number that may be suggested; the smallest is 2.
+    random_state, degree_regularization
+        See :func:`spectral_embedding`.
+
+    References
+    ----------
+    .. [1] U. von Luxburg, "A Tutorial on Spectral Clustering", Statistics and Computing 2007.
+    """
+    most = check_int(most, "most", low=2)
+    n = W.shape[0] if hasattr(W, "shape") else len(W)
+    _, eigenvalues = spectral_embedding(
+        W,
+        min(most + 1, n),
+        random_state=random_state,
+        degree_regularization=degree_regularization,
+    )
+    return largest_drop(eigenvalues, least=2)
+
+
+def largest_drop(eigenvalues: NDArray[np.float64], least: int = 1) -> int:
+    """How many of the descending eigenvalues stand before their largest drop; at least `least`."""
+    drops = eigenvalues[least - 1 : -1] - eigenvalues[least:]
+    return least + int(np.argmax(drops)) if len(drops) else min(least, len(eigenvalues))
+
+
 # ------------------------------------------------------------------------------------ the graph
 
 

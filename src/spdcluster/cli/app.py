@@ -23,6 +23,11 @@ app = typer.Typer(
 
 SSC_PARAMETERS = constructor_parameters("spdcluster.estimators.kernel_ssc", "KernelSSC")
 IMAGE_OPTIONS = ("features", "regions", "size", "stride", "shrinkage", "standardize")
+# what errors of the library call a parameter, and what a shell calls it
+OPTIONS = {
+    name: "--" + name.replace("_", "-")
+    for name in (*SSC_PARAMETERS, *IMAGE_OPTIONS, "key", "skip_bad")
+}
 IMAGE_PARAMETERS = constructor_parameters(
     "spdcluster.descriptors.region_covariance", "RegionCovariance"
 )
@@ -65,6 +70,13 @@ class Data(StrEnum):
 
 
 class Preset(StrEnum):
+    """Starting values of KernelSSC's parameters."""
+
+    default = "default"
+    best = "best"
+
+
+class ReproductionPreset(StrEnum):
     """Parameters of a reproduction."""
 
     paper = "paper"
@@ -140,7 +152,10 @@ def cluster(
         ),
     ],
     n_clusters: Annotated[
-        str, typer.Option("-k", "--n-clusters", metavar="K", help="Number of clusters, or auto.")
+        str,
+        typer.Option(
+            "-k", "--n-clusters", metavar="K", help="Number of clusters, or auto: a hint."
+        ),
     ],
     out: Annotated[
         Path | None,
@@ -163,6 +178,12 @@ def cluster(
         str | None,
         typer.Option(metavar="NAME", help="Which array of the labels file.", hidden=True),
     ] = None,
+    preset: Annotated[
+        Preset,
+        typer.Option(
+            metavar="{default|best}", help="Parameters to start from; other options win over it."
+        ),
+    ] = Preset.default,
     features: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Of images: texture, texture-signed or gabor."),
@@ -203,36 +224,42 @@ def cluster(
         "shrinkage": shrinkage,
         "standardize": standardize or None,
     }
-    parameters = _parameters(n_clusters, options, quiet)
+    parameters = _parameters(context, n_clusters, options, quiet)
     _log(int(options["verbose"]))
 
     from spdcluster.cli import job
     from spdcluster.cli.inputs import load
+    from spdcluster.cli.messages import about
     from spdcluster.cli.output import check_folder
 
     check_folder(folder, job.RESULTS, overwrite=overwrite)
     clock = job.Clock()
     with clock.step("read"):
-        collection = load(source, key=key, skip_bad=skip_bad, descriptor=descriptor)
+        with about(source, OPTIONS):
+            collection = load(source, key=key, skip_bad=skip_bad, descriptor=descriptor)
         truth = None
         if labels is not None:
             from spdcluster.datasets import read_labels
 
-            truth = read_labels(labels, collection.names, labels_key)
+            with about(str(labels), {"key": "--labels-key"}):
+                truth = read_labels(labels, collection.names, labels_key)
     if not quiet:
+        from spdcluster.report import in_words
+
         for note in collection.notes:
             typer.echo(note)
-        shape = " x ".join(str(s) for s in collection.X.shape[1:])
-        typer.echo(f"{len(collection.X):,} matrices of {shape} from {collection.source}")
+        typer.echo(f"{in_words(collection.X)} from {collection.source}")
     parameters.setdefault("random_state", job.draw_seed())
-    outcome = job.cluster(
-        collection,
-        parameters,
-        arguments=_repeat(context, source, n_clusters, parameters["random_state"]),
-        truth=truth,
-        title=f"Clusters of {_stem(source)}",
-        clock=clock,
-    )
+    with about(collection.source, OPTIONS):
+        outcome = job.cluster(
+            collection,
+            parameters,
+            preset=preset.value,
+            arguments=_repeat(context, source, n_clusters, parameters["random_state"]),
+            truth=truth,
+            title=f"Clusters of {_stem(source)}",
+            clock=clock,
+        )
     job.write(outcome, folder, overwrite=overwrite)
     if not quiet:
         _tell(outcome, folder)
@@ -257,7 +284,7 @@ def demo(
 
 @app.command(epilog="Example: spdcluster reproduce brodatz --data textures --trials 20")
 def reproduce(
-    name: Annotated[Data, typer.Argument(metavar="{brodatz|feret}", help="Data set.")],
+    name: Annotated[Data, typer.Argument(metavar="NAME", help="Data set: brodatz or feret.")],
     data: Annotated[
         Path, typer.Option(metavar="PATH", help="Where the images are (folder, .npz or .mat).")
     ],
@@ -272,8 +299,9 @@ def reproduce(
         ),
     ] = None,
     preset: Annotated[
-        Preset, typer.Option(metavar="{paper|best}", help="The paper's parameters, or ours.")
-    ] = Preset.paper,
+        ReproductionPreset,
+        typer.Option(metavar="{paper|best}", help="The paper's parameters, or ours."),
+    ] = ReproductionPreset.paper,
     trials: Annotated[int, typer.Option(metavar="N", min=1, help="Random draws.")] = 20,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the draws.")] = 0,
     jobs: Annotated[
@@ -297,7 +325,7 @@ def reproduce(
 @app.command(epilog="Example: spdcluster bench solver --quick")
 def bench(
     name: Annotated[
-        Benchmark, typer.Argument(metavar="{solver|methods|descriptors}", help="What to measure.")
+        Benchmark, typer.Argument(metavar="NAME", help="solver, methods or descriptors.")
     ],
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Data folder.  [made-up data]")
@@ -341,16 +369,23 @@ def _load_run(module: str) -> Any:
     return import_module(module).run
 
 
-def _parameters(n_clusters: str, options: dict[str, Any], quiet: bool) -> dict[str, Any]:
-    """What KernelSSC is called with: only what differs from its defaults."""
-    changed: dict[str, Any] = {"n_clusters": SSC_PARAMETERS["n_clusters"].parse(n_clusters)}
+def _given(context: typer.Context, name: str) -> bool:
+    """Whether the user gave the option, be it its default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _parameters(
+    context: typer.Context, n_clusters: str, options: dict[str, Any], quiet: bool
+) -> dict[str, Any]:
+    """What KernelSSC is called with: only what was given."""
+    given: dict[str, Any] = {"n_clusters": SSC_PARAMETERS["n_clusters"].parse(n_clusters)}
     for name, value in options.items():
-        value = SSC_PARAMETERS[name].parse(value)
-        if value != SSC_PARAMETERS[name].default:
-            changed[name] = value
+        if _given(context, name):
+            given[name] = SSC_PARAMETERS[name].parse(value)
     if sys.stderr.isatty() and not quiet:
-        changed.setdefault("verbose", 1)  # progress bars, for somebody who is watching
-    return changed
+        given.setdefault("verbose", 1)  # progress bars, for somebody who is watching
+    return given
 
 
 def _repeat(context: typer.Context, source: str, n_clusters: str, seed: int) -> list[str]:
@@ -358,9 +393,10 @@ def _repeat(context: typer.Context, source: str, n_clusters: str, seed: int) -> 
     line = ["spdcluster", "cluster", source, "-k", n_clusters]
     leave_out = {"source", "n_clusters", "out", "overwrite", "quiet", "random_state", "n_jobs"}
     for parameter in context.command.params:
-        value = context.params.get(parameter.name or "")
-        if parameter.name in leave_out or value in (None, False) or value == parameter.default:
+        name = parameter.name or ""
+        if name in leave_out or not _given(context, name):
             continue
+        value = context.params[name]
         line += [parameter.opts[-1]] if value is True else [parameter.opts[-1], str(value)]
     return [*line, "--seed", str(seed)]
 
@@ -380,6 +416,8 @@ def _log(verbose: int) -> None:
 
 def _tell(outcome: Any, folder: Path) -> None:
     m = outcome.measures
+    for note in outcome.notes:
+        typer.echo(note)
     sizes = ", ".join(f"{size:,}" for size in m.sizes[:12]) + (", ..." if len(m.sizes) > 12 else "")
     typer.echo(
         f"{m.n_clusters} clusters of {sizes} in {outcome.summary['seconds']['cluster']:.2f} s"

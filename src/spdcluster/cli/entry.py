@@ -74,4 +74,8 @@ def _os_error(error: OSError) -> str:
 def _one_line_warning(message: Any, category: Any, filename: Any, lineno: Any, *_: Any) -> None:
     if issubclass(category, (DeprecationWarning, PendingDeprecationWarning, FutureWarning)):
         return
-    sys.stderr.write(f"{PROGRAM}: warning: {' '.join(str(message).split())}\n")
+    from spdcluster.cli.app import OPTIONS
+    from spdcluster.cli.messages import with_options
+
+    told = with_options(" ".join(str(message).split()), OPTIONS)
+    sys.stderr.write(f"{PROGRAM}: warning: {told}\n")

@@ -24,6 +24,10 @@ from spdcluster.report import Measures, Run, measure, render_report
 
 RESULTS = ["labels.csv", "summary.json", "report.html"]
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyriemann")
+AUTO = (
+    "-k auto: the largest drop in the spectrum of the graph comes after eigenvalue {k}, so {k} clusters; "
+    "that is a hint, no more: look at the report and try other numbers"
+)
 
 
 @dataclass
@@ -42,12 +46,24 @@ class Clock:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished job, before it is written."""
+    """A finished job, before it is written.
+
+    Attributes
+    ----------
+    model : fitted estimator
+    measures : Measures
+    summary : dict
+    files : dict
+        Contents by name.
+    notes : list of str
+        What came up while clustering.
+    """
 
     model: Any
     measures: Measures
     summary: dict[str, Any]
     files: dict[str, str | bytes]
+    notes: list[str]
 
 
 def draw_seed() -> int:
@@ -60,6 +76,7 @@ def cluster(
     parameters: dict[str, Any],
     *,
     arguments: list[str],
+    preset: str = "default",
     truth: NDArray[Any] | None = None,
     title: str,
     clock: Clock,
@@ -70,15 +87,23 @@ def cluster(
     ----------
     collection : Collection
     parameters : dict
-        Of `KernelSSC`; those left out have their defaults.
+        Of `KernelSSC`; those left out are the preset's. "auto" for n_clusters reads their number off
+        the spectrum of the graph.
     arguments : list of str
         The command line that repeats the run.
+    preset : {"default", "best"}
     truth : ndarray, shape (n_matrices,), or None
     """
     from spdcluster import KernelSSC
 
     with clock.step("load libraries"):
         import numba  # noqa: F401  (half a second that is no part of the method)
+    notes: list[str] = []
+    if parameters["n_clusters"] == "auto":
+        with clock.step("number of clusters"):
+            parameters = parameters | {"n_clusters": _suggested(collection.X, parameters, preset)}
+        notes.append(AUTO.format(k=parameters["n_clusters"]))
+    parameters = _with_preset(preset, len(collection.X), parameters)
     model = KernelSSC(**parameters)
     with clock.step("cluster"):
         model.fit(collection.X)
@@ -86,7 +111,8 @@ def cluster(
         measures = measure(model, collection.X, truth)
     changed = {k: v for k, v in parameters.items() if k not in ("n_jobs", "verbose")}
     python = python_snippet(collection, changed)
-    summary = _summary(collection, model, measures, arguments, python, clock)
+    summary = _summary(collection, model, measures, preset, arguments, python, clock)
+    summary["notes"] = notes = [*collection.notes, *notes]
     with clock.step("report"):
         scene = None if collection.scene is None else collection.scene(model.labels_)
         run = Run(
@@ -100,7 +126,7 @@ def cluster(
             python=python,
             facts=_facts(summary),
             seconds=clock.seconds["cluster"],
-            notes=collection.notes,
+            notes=notes,
             thumbnail=collection.thumbnail,
             scene=scene,
         )
@@ -111,7 +137,30 @@ def cluster(
         "summary.json": json.dumps(_plain(summary), indent=2, allow_nan=False) + "\n",
         "report.html": html,
     }
-    return Outcome(model, measures, summary, files)
+    return Outcome(model, measures, summary, files, notes[len(collection.notes) :])
+
+
+def _with_preset(preset: str, n: int, parameters: dict[str, Any]) -> dict[str, Any]:
+    """The preset's parameters, and over them those that were given."""
+    if preset == "default":
+        return parameters
+    from spdcluster.presets import best
+
+    return best(n, parameters["n_clusters"]) | parameters
+
+
+def _suggested(X: NDArray[Any], parameters: dict[str, Any], preset: str) -> int:
+    """A number of clusters, from the graph that the codes make."""
+    from spdcluster import KernelSSC
+    from spdcluster.graph import suggest_n_clusters
+
+    parameters = _with_preset(preset, len(X), parameters | {"n_clusters": 2})
+    model = KernelSSC(**parameters).fit(X)
+    return suggest_n_clusters(
+        model.affinity_,
+        random_state=model.random_state,
+        degree_regularization=model.degree_regularization,
+    )
 
 
 def write(outcome: Outcome, folder: Path, *, overwrite: bool) -> None:
@@ -144,6 +193,7 @@ def _summary(
     collection: Collection,
     model: Any,
     m: Measures,
+    preset: str,
     arguments: list[str],
     python: str,
     clock: Clock,
@@ -171,8 +221,8 @@ def _summary(
             "source": collection.source,
             "shape": list(X.shape),
             "dtype": str(X.dtype),
-            "notes": collection.notes,
         },
+        "preset": preset,
         "parameters": model.get_params(),
         "gamma": model.gamma_,
         "n_clusters": m.n_clusters,
@@ -202,7 +252,8 @@ def _facts(summary: dict[str, Any]) -> dict[str, dict[str, str]]:
     }
     return {
         "Found": found,
-        "Parameters": {k: _shown(v) for k, v in summary["parameters"].items()},
+        "Parameters": {"preset": summary["preset"]}
+        | {k: _shown(v) for k, v in summary["parameters"].items()},
         "Versions": summary["versions"],
     }
 

@@ -10,6 +10,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,7 +19,10 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 FORMATS = ".npy, .npz or .mat (MATLAB 5 to 7.3)"
+AGAIN = "copy or save it again"
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+# from the shapes of a file's arrays to the name of the one to read
+Choose = Callable[[dict[str, tuple[int, ...]]], str]
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class ImageSet:
     names : list of str
         Paths relative to the folder.
     skipped : list of str
-        One line for each broken image that was left out.
+        One sentence for each broken image that was left out.
     """
 
     images: list[NDArray[Any]]
@@ -65,7 +69,7 @@ def read_matrices(source: str | Path | BinaryIO, key: str | None = None) -> Matr
     ----------
     source : str, Path or binary file object
     key : str or None
-        Which array of a .npz or .mat file; needed where there are several.
+        Which array of a .npz or .mat file; needed where several could be meant.
 
     Returns
     -------
@@ -74,11 +78,16 @@ def read_matrices(source: str | Path | BinaryIO, key: str | None = None) -> Matr
     """
     name, content = _open(source)
     with content:
-        array, found = _read_array(content, name, key)
+        array, found = _read_array(content, name, key, _is_stack)
     if array.dtype.kind not in "fciub":
-        raise ValueError(f"{name} holds {array.dtype} values; matrices must be numbers")
+        raise ValueError(
+            f"{name} holds {array.dtype} values; matrices must be numbers: save them as such"
+        )
     if array.size == 0:
-        raise ValueError(f"{name} holds an empty array of shape {array.shape}")
+        raise ValueError(
+            f"{name} holds an empty array of shape {array.shape}; "
+            "save an array of shape (n_matrices, d, d), n_matrices at least 2"
+        )
     matrices, note = first_axis_matrices(array)
     return MatrixFile(matrices, found, note)
 
@@ -121,16 +130,19 @@ def read_images(folder: str | Path, *, skip_bad: bool = False) -> ImageSet:
                 images += [image.pixels for image in load_images(path)]
             names.append(name)
         except (ValueError, TypeError, OSError) as error:
-            cause = error.__cause__ or error
-            line = f"{name}: {' '.join(str(cause).split())}"
+            # what the decoders say (in __cause__) means little to somebody with a broken picture
+            what = "is damaged, or no image" if error.__cause__ else f"cannot be used ({error})"
             if not skip_bad:
                 raise ValueError(
-                    f"image {name} in {folder} cannot be read ({' '.join(str(cause).split())}); "
-                    "mend or remove it, or go on without it by --skip-bad (skip_bad=True)"
+                    f"image {name} in {folder} {what}; "
+                    "mend or remove it, or go on without it by skip_bad=True"
                 ) from error
-            skipped.append(line)
+            skipped.append(f"{name}: it {what}")
     if not images:
-        raise ValueError(f"none of the {len(skipped)} images in {folder} can be read")
+        raise ValueError(
+            f"none of the {len(skipped)} files in {folder} that are named as images can be read; "
+            "give another folder"
+        )
     return ImageSet(images, names, skipped)
 
 
@@ -147,14 +159,14 @@ def read_labels(
     names : sequence of str, or int
         The items' file names, or how many items there are.
     key : str or None
-        Which array of a .npz or .mat file.
+        Which array of a .npz or .mat file; needed where several could be meant.
     """
     n = names if isinstance(names, int) else len(names)
     name, content = _open(source)
     with content:
         if _is_binary(content.read(8)):
             content.seek(0)
-            array, _ = _read_array(content, name, key)
+            array, _ = _read_array(content, name, key, _is_vector)
             labels = np.squeeze(array)
         else:
             content.seek(0)
@@ -164,7 +176,9 @@ def read_labels(
         raise ValueError(
             f"{name} must hold one label for each of the {n} items; got shape {labels.shape}"
         )
-    if labels.dtype.kind == "f" and np.isfinite(labels).all() and (labels % 1 == 0).all():
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError(f"{name} holds NaN or infinity; give those items a label of their own")
+    if labels.dtype.kind == "f" and (labels % 1 == 0).all():
         labels = labels.astype(np.int64)
     return labels
 
@@ -178,7 +192,7 @@ def _open(source: str | Path | BinaryIO) -> tuple[str, BinaryIO]:
         return "standard input", io.BytesIO(source.read())
     path = Path(source)
     if not path.exists():
-        raise FileNotFoundError(f"there is no file or folder {path}")
+        raise FileNotFoundError(f"there is no file or folder {path}; check the name")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; a file is needed here")
     return str(path), path.open("rb")
@@ -190,7 +204,20 @@ def _is_binary(magic: bytes) -> bool:
     )
 
 
-def _read_array(content: BinaryIO, name: str, key: str | None) -> tuple[NDArray[Any], str | None]:
+def _is_stack(shape: tuple[int, ...]) -> bool:
+    """Whether these are square matrices, along either end."""
+    return len(shape) == 3 and (shape[0] == shape[1] or shape[1] == shape[2])
+
+
+def _is_vector(shape: tuple[int, ...]) -> bool:
+    return sum(side != 1 for side in shape) == 1
+
+
+def _read_array(
+    content: BinaryIO, name: str, key: str | None, fits: Callable[[tuple[int, ...]], bool]
+) -> tuple[NDArray[Any], str | None]:
+    """The array called `key`, or else the only one whose shape fits, and its name."""
+    choose = partial(_choose, name=name, key=key, fits=fits)
     size = content.seek(0, io.SEEK_END)
     content.seek(0)
     magic = content.read(128)
@@ -198,35 +225,44 @@ def _read_array(content: BinaryIO, name: str, key: str | None) -> tuple[NDArray[
     if size == 0:
         raise ValueError(f"{name} is empty (0 bytes); a {FORMATS} file is needed")
     if magic[:6] == npy_format.MAGIC_PREFIX:
+        if key is not None:
+            raise ValueError(f"{name} holds one array, without a name; leave the key {key!r} out")
         return _read_npy(content, size, name), None
     if magic[:4] == b"PK\x03\x04":
-        return _read_npz(content, name, key)
+        return _read_npz(content, name, choose)
     if magic.startswith(b"MATLAB 5.0"):
-        return _read_mat5(content, name, key)
+        return _read_mat5(content, name, choose)
     if magic.startswith(HDF5_MAGIC) or magic.startswith(b"MATLAB 7.3"):
-        return _read_hdf5(content, name, key)
+        return _read_hdf5(content, name, choose)
     raise ValueError(
         f"{name} is not a {FORMATS} file: it begins with {magic[:16]!r}; "
         "save the matrices with numpy.save(file, X), X of shape (n_matrices, d, d)"
     )
 
 
-def _choose(shapes: dict[str, tuple[int, ...]], name: str, key: str | None) -> str:
+def _choose(
+    shapes: dict[str, tuple[int, ...]],
+    *,
+    name: str,
+    key: str | None,
+    fits: Callable[[tuple[int, ...]], bool],
+) -> str:
     """The wanted array of a file that may hold several."""
+    if not shapes:
+        raise ValueError(f"{name} holds no array of numbers; save one of shape (n_matrices, d, d)")
     listed = ", ".join(f"{k} {shape}" for k, shape in list(shapes.items())[:8])
     listed += ", ..." if len(shapes) > 8 else ""
     if key is not None:
         if key not in shapes:
-            raise ValueError(f"{name} has no array {key!r}; it has {listed or 'none'}")
+            raise ValueError(f"{name} has no array {key!r}; choose one that it has: {listed}")
         return key
-    if not shapes:
-        raise ValueError(f"{name} holds no array of numbers")
-    if len(shapes) > 1:
-        first = next((k for k, shape in shapes.items() if len(shape) == 3), next(iter(shapes)))
+    fitting = [k for k, shape in shapes.items() if fits(shape)]
+    if len(shapes) > 1 and len(fitting) != 1:
         raise ValueError(
-            f"{name} holds {len(shapes)} arrays: {listed}; choose one with --key {first}"
+            f"{name} holds {len(shapes)} arrays: {listed}; "
+            f"choose one with key={[*fitting, *shapes][0]!r}"
         )
-    return next(iter(shapes))
+    return fitting[0] if fitting else next(iter(shapes))
 
 
 # ------------------------------------------------------------------------------------ numpy files
@@ -245,13 +281,13 @@ def _read_npy(stream: BinaryIO, size: int, name: str) -> NDArray[Any]:
     if there < promised:
         raise ValueError(
             f"{name} is truncated: its header promises {promised} bytes for shape {shape}, "
-            f"{there} are there; copy or save it again"
+            f"{there} are there; {AGAIN}"
         )
     stream.seek(0)
     try:
         return np.asarray(npy_format.read_array(stream, allow_pickle=False))
     except (ValueError, OSError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{name} is damaged ({error}); copy or save it again") from error
+        raise ValueError(f"{name} is damaged ({error}); {AGAIN}") from error
 
 
 def _npy_header(stream: BinaryIO, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -264,22 +300,24 @@ def _npy_header(stream: BinaryIO, name: str) -> tuple[tuple[int, ...], np.dtype[
         )
         shape, _, dtype = read(stream)
     except (ValueError, OSError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{name} is damaged: no .npy header ({error})") from error
+        raise ValueError(f"{name} is damaged: no .npy header ({error}); {AGAIN}") from error
     return shape, dtype
 
 
-def _read_npz(content: BinaryIO, name: str, key: str | None) -> tuple[NDArray[Any], str]:
+def _read_npz(content: BinaryIO, name: str, choose: Choose) -> tuple[NDArray[Any], str]:
     try:
         archive = zipfile.ZipFile(content)
     except zipfile.BadZipFile as error:
-        raise ValueError(f"{name} is a damaged or truncated .npz file ({error})") from error
+        raise ValueError(
+            f"{name} is a damaged or truncated .npz file ({error}); {AGAIN}"
+        ) from error
     with archive:
         members = {i.filename[:-4]: i for i in archive.infolist() if i.filename.endswith(".npy")}
         shapes: dict[str, tuple[int, ...]] = {}
         for member, info in members.items():
             with archive.open(info) as stream:
                 shapes[member] = _npy_header(stream, f"{name} [{member}]")[0]  # type: ignore[arg-type]
-        chosen = _choose(shapes, name, key)
+        chosen = choose(shapes)
         info = members[chosen]
         with archive.open(info) as stream:
             return _read_npy(stream, info.file_size, f"{name} [{chosen}]"), chosen  # type: ignore[arg-type]
@@ -288,7 +326,7 @@ def _read_npz(content: BinaryIO, name: str, key: str | None) -> tuple[NDArray[An
 # ----------------------------------------------------------------------------------- MATLAB files
 
 
-def _read_mat5(content: Any, name: str, key: str | None) -> tuple[NDArray[Any], str]:
+def _read_mat5(content: Any, name: str, choose: Choose) -> tuple[NDArray[Any], str]:
     from scipy.io import loadmat, whosmat
 
     numeric = (
@@ -299,18 +337,22 @@ def _read_mat5(content: Any, name: str, key: str | None) -> tuple[NDArray[Any], 
     )
     try:
         shapes = {k: shape for k, shape, kind in whosmat(content) if kind in numeric}
-        chosen = _choose(shapes, name, key)
+        chosen = choose(shapes)
         content.seek(0)
         return np.asarray(loadmat(content, variable_names=[chosen])[chosen]), chosen
     except ValueError as error:
         if str(error).startswith(name):
             raise
-        raise ValueError(f"{name} is a damaged or truncated .mat file ({error})") from error
+        raise ValueError(
+            f"{name} is a damaged or truncated .mat file ({error}); {AGAIN}"
+        ) from error
     except Exception as error:  # the reader trips over damaged files in many ways
-        raise ValueError(f"{name} is a damaged or truncated .mat file ({error!r})") from error
+        raise ValueError(
+            f"{name} is a damaged or truncated .mat file ({error!r}); {AGAIN}"
+        ) from error
 
 
-def _read_hdf5(content: BinaryIO, name: str, key: str | None) -> tuple[NDArray[Any], str]:
+def _read_hdf5(content: BinaryIO, name: str, choose: Choose) -> tuple[NDArray[Any], str]:
     """An array of a MATLAB 7.3 file; MATLAB's first axis is HDF5's last."""
     import h5py
 
@@ -319,10 +361,12 @@ def _read_hdf5(content: BinaryIO, name: str, key: str | None) -> tuple[NDArray[A
             sets = {k: file[k] for k in file if _is_plain_dataset(file, k)}
             # the transpose is what MATLAB shows
             shapes = {k: tuple(reversed(s.shape)) for k, s in sets.items()}
-            chosen = _choose(shapes, name, key)
+            chosen = choose(shapes)
             array = np.asarray(sets[chosen][()])
     except OSError as error:
-        raise ValueError(f"{name} is a damaged or truncated MATLAB 7.3 file ({error})") from error
+        raise ValueError(
+            f"{name} is a damaged or truncated MATLAB 7.3 file ({error}); {AGAIN}"
+        ) from error
     if array.dtype.names == ("real", "imag"):
         array = array["real"] + 1j * array["imag"]
     return array.T, chosen

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
 
 SILHOUETTE_SAMPLE = 2000
 EXTRA_EIGENVALUES = 8
@@ -76,8 +77,9 @@ class Measures:
     @property
     def suggested_n_clusters(self) -> int:
         """Where the spectrum has its largest drop."""
-        drops = self.eigenvalues[:-1] - self.eigenvalues[1:]
-        return int(np.argmax(drops)) + 1 if len(drops) else 1
+        from spdcluster.graph import largest_drop
+
+        return largest_drop(self.eigenvalues)
 
 
 def measure(model: Any, X: NDArray[Any], truth: ArrayLike | None = None) -> Measures:
@@ -91,7 +93,9 @@ def measure(model: Any, X: NDArray[Any], truth: ArrayLike | None = None) -> Meas
     """
     labels = np.asarray(model.labels_, dtype=np.int64)
     sizes = np.bincount(labels)
-    residuals = class_residuals_of_codes(model, X, labels, len(sizes))
+    # blocks of a few dozen rows: threads would only wait for each other
+    with threadpool_limits(1, user_api="blas"):
+        residuals = class_residuals_of_codes(model, X, labels, len(sizes))
     distance, margin, runner_up = distances_and_margins(residuals, labels)
     usage, cut = usage_and_cut(model.affinity_, labels, len(sizes))
     return Measures(

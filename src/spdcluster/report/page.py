@@ -94,7 +94,7 @@ def render_report(run: Run) -> str:
         run=run,
         m=m,
         n=len(m.labels),
-        shape=" × ".join(str(side) for side in run.X.shape[1:]),
+        items=in_words(run.X).replace(" x ", " × "),
         style=Markup((home / "report.css").read_text("utf-8")),
         colors=colors,
         tiles=_tiles(run),
@@ -112,6 +112,13 @@ def render_report(run: Run) -> str:
         confusion=_confusion(m.agreement),
         silhouette_words=_silhouette_in_words(m.silhouette),
     )
+
+
+def in_words(X: NDArray[Any]) -> str:
+    """How many of what: "1,849 matrices of 5 x 5"."""
+    n, *shape = X.shape
+    kind = ("vector", "vectors") if X.ndim == 2 else ("matrix", "matrices")
+    return f"{n:,} {kind[n != 1]} of {' x '.join(map(str, shape))}"
 
 
 def certificate_in_words(model: Any) -> str:
@@ -152,7 +159,12 @@ def spectrum_in_words(m: Measures) -> str:
     ones = int(np.sum(m.eigenvalues > 1 - 1e-9))
     words = f"The largest drop comes after eigenvalue {suggested}"
     if suggested == k:
-        words += f", which agrees with the {k} clusters asked for."
+        words += f", which agrees with the number of clusters, {k}."
+    elif suggested == 1:
+        words += (
+            ": all items hang together, and the spectrum says nothing clear about the number of "
+            "clusters."
+        )
     else:
         words += (
             f": seen this way the data fall into {suggested} groups rather than {k}. "

@@ -21,8 +21,11 @@ PALETTE = (
     "#4a86c5", "#e8872e", "#4fa35b", "#d9575a", "#a87bc0",
     "#3aa6a6", "#c9a227", "#a5765c", "#e07fae", "#7f8a93",
 )  # fmt: skip
+# of the entries of matrices: phase 0 (positive), 90, 180 (negative) and 270 degrees
+PHASES = np.array([(0.22, 0.49, 0.78), (0.30, 0.64, 0.36), (0.83, 0.30, 0.27), (0.60, 0.36, 0.75)])
+GREY = (0.42, 0.47, 0.52)
 AFFINITY_PIXELS = 480
-SCATTER_POINTS = 1500
+SCATTER_POINTS = 1000
 
 
 def cluster_colors(n_clusters: int) -> list[str]:
@@ -91,31 +94,34 @@ def matrix_picture(X: NDArray[Any], alt: str) -> Markup:
 
 
 def heat_pixels(X: NDArray[Any]) -> NDArray[np.float64]:
-    """Entries as colours (h, w, 4): blue positive, red negative, violet complex, opaque largest.
+    """Entries as colours (h, w, 4): the hue is the sign or the phase, the opacity the size.
 
-    Each entry is seen relative to its row's and column's diagonal (a correlation), so that one large
-    variance does not hide the rest; the diagonal shows the variances on a logarithmic scale.
+    Of a matrix, the entries off the diagonal are seen relative to their row's and column's diagonal
+    (as correlations), so that one large variance does not hide the rest. The diagonal is grey: opaque
+    for the largest variance, faint for a thousandth of it and less.
     """
-    magnitude, sign = np.abs(X), np.sign(X.real)
+    magnitude = np.abs(X)
+    out = np.empty((*X.shape, 4))
+    out[..., :3] = _phase_colors(X)
     if X.shape[0] == X.shape[1] and (np.diag(X).real > 0).all():
-        root = np.sqrt(np.diag(X).real)
+        variances = np.diag(X).real
+        root = np.sqrt(variances)
         magnitude = magnitude / root[:, None] / root
-        spread = np.log(root)
-        scaled = (spread - spread.min()) / max(float(np.ptp(spread)), 1e-12)
-        np.fill_diagonal(magnitude, 0.25 + 0.75 * scaled)
+        decades = np.log10(variances / variances.max())
+        np.fill_diagonal(magnitude, np.maximum(1 + 0.3 * decades, 0.1))
+        out[np.arange(len(X)), np.arange(len(X)), :3] = GREY
     else:
         magnitude = magnitude / max(float(magnitude.max()), np.finfo(float).tiny)
-    out = np.empty((*X.shape, 4))
-    if np.iscomplexobj(X):
-        out[..., :3] = np.where(
-            np.abs(X.imag)[..., None] > np.abs(X.real)[..., None],
-            (0.60, 0.36, 0.75),
-            (0.22, 0.49, 0.78),
-        )
-    else:
-        out[..., :3] = np.where(sign[..., None] < 0, (0.83, 0.30, 0.27), (0.22, 0.49, 0.78))
     out[..., 3] = np.clip(magnitude, 0.0, 1.0)
     return out
+
+
+def _phase_colors(X: NDArray[Any]) -> NDArray[np.float64]:
+    """Colours between those of the quarter turns: (..., 3)."""
+    quarters = np.angle(X) / (np.pi / 2)
+    below = np.floor(quarters).astype(np.int64)
+    share = (quarters - below)[..., None]
+    return (1 - share) * PHASES[below % 4] + share * PHASES[(below + 1) % 4]
 
 
 def ellipse(X: NDArray[Any], alt: str) -> Markup:
@@ -231,7 +237,7 @@ def spectrum_svg(eigenvalues: NDArray[np.float64], n_clusters: int) -> Markup:
 def map_svg(
     points: NDArray[np.float64], labels: NDArray[np.int64], colors: Sequence[str]
 ) -> Markup:
-    """The embedding in two dimensions, (m, 2), with each cluster's number at its median."""
+    """The embedding in two dimensions, (m, 2), with each cluster's number in its midst."""
     figure, axes = _figure(6.0, 4.6)
     size = 26 if len(points) < 400 else 11
     axes.scatter(
@@ -239,7 +245,10 @@ def map_svg(
         rasterized=True,
     )  # fmt: skip
     for k in np.unique(labels):
-        x, y = np.median(points[labels == k], axis=0)
+        members = points[labels == k]
+        # on a member: the median itself may lie among another cluster's
+        middle = np.abs(members - np.median(members, axis=0)).sum(axis=1).argmin()
+        x, y = members[middle]
         axes.text(x, y, str(k), color=INK, ha="center", va="center", fontsize=12, fontweight="bold")
     axes.set_xticks([])
     axes.set_yticks([])
@@ -267,7 +276,7 @@ def plane_coordinates(
     from threadpoolctl import threadpool_limits
 
     perplexity = min(30.0, (len(sample) - 1) / 3)
-    method = TSNE(perplexity=perplexity, init="pca", max_iter=400, random_state=0)
+    method = TSNE(perplexity=perplexity, init="pca", max_iter=400, angle=0.8, random_state=0)
     # so short are its steps that threads gain little, and on a busy machine wait for each other
     with threadpool_limits(1):
         points = method.fit_transform(rows)
