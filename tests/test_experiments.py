@@ -3,19 +3,22 @@
 import json
 import math
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import pytest
 
 from spdcluster.datasets.brodatz import PLATES, load_brodatz
 from spdcluster.datasets.feret import load_feret
-from spdcluster.experiments import brodatz, feret, published
+from spdcluster.experiments import brodatz, feret, others, published
 from spdcluster.experiments.descriptors import balanced
 from spdcluster.experiments.draws import draw_subsets
 from spdcluster.experiments.elastic_net import elastic_net_codes
+from spdcluster.experiments.families import FAMILIES, autoregressive
 from spdcluster.experiments.journal import Journal, write_file
 from spdcluster.experiments.methods import Method
 from spdcluster.experiments.page import score_table
+from spdcluster.experiments.scene import draw_pixels, load_scene
 from spdcluster.experiments.tables import paired_differences, summarise
 from spdcluster.experiments.trials import Trial
 
@@ -393,3 +396,89 @@ def test_real_textures_reach_the_preset_target_on_eight_classes(data_folder, tmp
     scores = results["protocols"]["classes"]["accuracy"]
     assert scores["best"]["average"] > 95
     assert scores["best"]["average"] > scores["KSSCR"]["average"]
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
+def test_made_families_are_definite_and_have_the_classes_they_say(family):
+    X, y = family.draw(np.random.default_rng(0))
+    assert np.array_equal(np.bincount(y), [family.size] * family.n_classes)
+    assert len(X) == len(y)
+    assert np.linalg.eigvalsh(X)[:, 0].min() > 0
+    np.testing.assert_allclose(X, X.conj().swapaxes(1, 2), atol=1e-12 * np.abs(X).max())
+    again, _ = family.draw(np.random.default_rng(0))
+    np.testing.assert_array_equal(again, X)
+    sizes = np.bincount(family.draw(np.random.default_rng(1), unbalanced=True)[1])
+    assert sizes.min() >= 8
+    assert sizes.max() <= family.size
+    assert len(set(sizes)) > 1
+
+
+def test_autoregressive_family_has_the_autocovariance_of_its_process():
+    """Yule-Walker: r_1 = a_1 r_0 / (1 - a_2), from the poles that the generator draws first."""
+    rng = np.random.default_rng(3)
+    radius, angle = rng.uniform(0.5, 0.9), rng.uniform(0.2, np.pi - 0.2)
+    a1, a2 = 2 * radius * np.cos(angle), -(radius**2)
+    X = autoregressive(4, 5000)(np.random.default_rng(3), np.array([20])).mean(axis=0)
+    assert X[0, 1] / X[0, 0] == pytest.approx(a1 / (1 - a2), abs=0.01)
+    assert X[0, 2] / X[0, 0] == pytest.approx(a1 * a1 / (1 - a2) + a2, abs=0.01)
+
+
+def write_scene(folder):
+    """Two fields of 12 x 20 pixels, constant but for noise, and a strip without class."""
+    from skimage.io import imsave
+
+    rng = np.random.default_rng(0)
+    labels = np.repeat([1, 1, 0, 2, 2], 4)[None].repeat(12, axis=0).astype(np.uint8)
+    (folder / "T3").mkdir(parents=True)
+    (folder / "T3" / "config.txt").write_text("Nrow\n12\n---------\nNcol\n20\n")
+    parts = {"T11": 3.0, "T22": 2.0, "T33": 1.0, "T12_real": 0.5, "T12_imag": 0.4}
+    parts |= {f"T{ij}_{part}": 0.1 for ij in ("13", "23") for part in ("real", "imag")}
+    for name, value in parts.items():
+        field = np.where(labels == 2, 2 * value, value) + 0.001 * rng.normal(size=labels.shape)
+        field.astype("<f4").tofile(folder / "T3" / f"{name}.bin")
+    imsave(folder / "labels.png", labels, check_contrast=False)
+    return labels
+
+
+def test_scene_is_read_averaged_and_sampled(tmp_path):
+    labels = write_scene(tmp_path)
+    matrices, read = load_scene(tmp_path, 3)
+    np.testing.assert_array_equal(read, labels)
+    raw = np.fromfile(tmp_path / "T3" / "T12_imag.bin", "<f4").reshape(12, 20)
+    assert matrices[5, 6, 0, 1].imag == pytest.approx(raw[4:7, 5:8].mean(), rel=1e-5)
+    assert matrices[5, 6, 1, 0] == matrices[5, 6, 0, 1].conj()
+    X, y = draw_pixels(matrices, labels, np.random.default_rng(0), (10, 10))
+    assert np.array_equal(np.bincount(y), [0, 10, 10])
+    assert np.median(X[y == 2, 0, 0].real) == pytest.approx(6.0, abs=0.01)
+    assert np.median(X[y == 1, 0, 0].real) == pytest.approx(3.0, abs=0.01)
+    (tmp_path / "T3" / "config.txt").unlink()
+    with pytest.raises(FileNotFoundError, match=r"has no T3/config\.txt"):
+        load_scene(tmp_path, 3)
+
+
+def test_other_sets_are_scored_tabled_and_resumed(tmp_path, monkeypatch):
+    from spdcluster.metrics import clustering_accuracy
+
+    monkeypatch.setattr(
+        others, "METHODS", (Method("K-means, log", "", "k-means", {"logarithm": True}),)
+    )
+    write_scene(tmp_path / "scene")
+    names = ["clouds", "scene, 5 x 5"]
+    options = {"scene": tmp_path / "scene", "trials": 2, "n_jobs": 1, "names": names}
+    first = others.run(tmp_path / "a", **options)
+    assert list(first["scores"]) == names
+    draw = others.sources()["clouds"][1]
+    expected = []
+    for trial in range(2):
+        X, y = draw(np.random.default_rng([0, crc32(b"clouds"), False, trial]), False)
+        found = others.METHODS[0].fit(X, 6, trial, 1).labels
+        expected.append(100 * clustering_accuracy(y, found))
+    score = first["scores"]["clouds"]["balanced"]["K-means, log"]
+    assert score[0] == pytest.approx(np.mean(expected))
+    assert (
+        f"| clouds | balanced | **{score[0]:.1f}** / {score[1]:.1f} |"
+        in (tmp_path / "a" / "others.md").read_text()
+    )
+    lines = (tmp_path / "a" / "trials.jsonl").read_text()
+    assert others.run(tmp_path / "a", **options) == first
+    assert (tmp_path / "a" / "trials.jsonl").read_text() == lines
