@@ -451,6 +451,11 @@ def test_scene_is_read_averaged_and_sampled(tmp_path):
     assert np.array_equal(np.bincount(y), [0, 10, 10])
     assert np.median(X[y == 2, 0, 0].real) == pytest.approx(6.0, abs=0.01)
     assert np.median(X[y == 1, 0, 0].real) == pytest.approx(3.0, abs=0.01)
+    raw[:, :3] = 10.0  # |t_12| above (t_11 t_22)^(1/2): not definite
+    raw.tofile(tmp_path / "T3" / "T12_imag.bin")
+    _, read = load_scene(tmp_path, 1)
+    np.testing.assert_array_equal(read[:, :3], 0)
+    np.testing.assert_array_equal(read[:, 3:], labels[:, 3:])
     (tmp_path / "T3" / "config.txt").unlink()
     with pytest.raises(FileNotFoundError, match=r"has no T3/config\.txt"):
         load_scene(tmp_path, 3)

@@ -21,6 +21,7 @@ def load_scene(folder: str | Path, window: int) -> tuple[NDArray[np.complex64], 
     -------
     matrices : ndarray, shape (n_rows, n_columns, 3, 3)
     labels : ndarray, shape (n_rows, n_columns)
+        0 also where the average is not positive definite.
     """
     from scipy.ndimage import uniform_filter
     from skimage.io import imread
@@ -48,7 +49,7 @@ def load_scene(folder: str | Path, window: int) -> tuple[NDArray[np.complex64], 
     labels = imread(folder / "labels.png")
     if labels.shape != shape:
         raise ValueError(f"labels.png has shape {labels.shape}, the matrices of T3 {shape}")
-    return matrices, labels
+    return matrices, np.where(np.linalg.eigvalsh(matrices)[..., 0] > 0, labels, 0)
 
 
 def draw_pixels(
@@ -60,10 +61,9 @@ def draw_pixels(
     """Random pixels of every class, `sizes` (least, most) of each: matrices (n, 3, 3) and classes (n,)."""
     flat, classes = labels.ravel(), [int(c) for c in np.unique(labels) if c]
     values = matrices.reshape(-1, 3, 3)
-    usable = np.linalg.eigvalsh(values)[:, 0] > 0
     chosen = []
     for name in classes:
-        members = np.flatnonzero((flat == name) & usable)
+        members = np.flatnonzero(flat == name)
         count = min(len(members), int(rng.integers(sizes[0], sizes[1] + 1)))
         chosen.append(np.sort(rng.choice(members, count, replace=False)))
     pixels = np.concatenate(chosen)
