@@ -294,7 +294,7 @@ BAD_ARGUMENTS = [
     (["-k", "0"], "--n-clusters must be an integer of at least 1; got 0"),
     (["-k", "many"], "--n-clusters must be an integer of at least 1; got 'many'"),
     ([], "-k"),
-    (["-k", "3", "--alpha", "-1"], "--alpha must be a finite real number greater than 0.0; got -1.0"),
+    (["-k", "3", "--alpha", "-1"], "--alpha must be a finite real number greater than 0; got -1.0"),
     (["-k", "61", "--preset", "best"], "--n-clusters must be an integer in [1, 60]; got 61"),
     (["-k", "3", "--preset", "worst"], "'worst' is not one of 'default', 'best'"),
     (["-k", "3", "--preset", "best", "--alpha", "0.04"], "with --alpha-mode atoms; got 0.04"),

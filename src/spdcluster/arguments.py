@@ -70,13 +70,26 @@ def check_n_jobs(n_jobs: Any) -> int:
     return jobs if jobs > 0 else max(1, int(cpu_count()) + 1 + jobs)
 
 
+def check_seed(random_state: Any) -> None:
+    """Raise if `random_state` seeds no generator."""
+    from sklearn.utils import check_random_state
+
+    try:
+        check_random_state(random_state)
+    except (ValueError, TypeError):
+        raise ValueError(
+            "random_state must be None, an integer from 0 to 2**32 - 1 or a RandomState; "
+            f"got {_shown(random_state)}"
+        ) from None
+
+
 def _interval(low: float | None, high: float | None, low_open: bool, high_open: bool) -> str:
     if low is not None and high is not None:
-        return f" in {'(' if low_open else '['}{low}, {high}{')' if high_open else ']'}"
+        return f" in {'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
     if low is not None:
-        return f" {'greater than' if low_open else 'of at least'} {low}"
+        return f" {'greater than' if low_open else 'of at least'} {low:g}"
     if high is not None:
-        return f" {'less than' if high_open else 'of at most'} {high}"
+        return f" {'less than' if high_open else 'of at most'} {high:g}"
     return ""
 
 

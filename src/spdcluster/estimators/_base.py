@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from spdcluster.arguments import check_int
-from spdcluster.geometry.checks import as_float_array, check_matrices
+from spdcluster.arguments import check_int, check_real, check_seed
+from spdcluster.geometry.checks import as_float_array, check_finite, check_matrices
 
 
 class AffinityClusterer(ClusterMixin, BaseEstimator):
@@ -48,9 +48,18 @@ class AffinityClusterer(ClusterMixin, BaseEstimator):
                 f"n_clusters={n_clusters} is more than the n_samples={len(X)} matrices given; "
                 "n_clusters must be at most their number"
             )
+        self._check_last_step(len(X))
         self._express(X)
         self._cut(n_clusters, n_init)
         return self
+
+    def _check_last_step(self, n: int) -> None:
+        """Raise now what cutting the graph would raise after the long work of coding."""
+        check_seed(self.random_state)
+        if getattr(self, "n_components", None) is not None:
+            check_int(self.n_components, "n_components", low=1, high=n)
+        for name in ("eigenvalue_power", "degree_regularization"):
+            check_real(getattr(self, name, 0.0), name, low=0.0)
 
     def _cut(self, n_clusters: int, n_init: int) -> None:
         from spdcluster.graph import spectral_clustering
@@ -91,21 +100,40 @@ class AffinityClusterer(ClusterMixin, BaseEstimator):
         """The input as a float array of a kind that this estimator accepts; at least two of them."""
         kind = self._input_kind()
         least = 2 if reset else 1
+        if kind == "gram" and _dimensions(X) == 3:
+            raise ValueError(
+                'X must be a square Gram matrix with kernel="precomputed", shape (N, N); '
+                f"got shape {np.shape(X)}"
+            )
         if kind == "gram" or (kind == "vectors" and _dimensions(X) != 3):
             X = validate_data(
-                self, X, reset=reset, ensure_min_samples=least, dtype=[np.float64, np.float32]
+                self,
+                X,
+                reset=reset,
+                ensure_min_samples=least,
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=False,
             )
+            check_finite(X, "X", "rows")
         else:
             X = as_float_array(X, "X")
             # definiteness is checked where the logarithms or determinants are taken
             X = check_matrices(X, positive_definite=False, min_matrices=least)
         if reset:
             self._shape_of_one = X.shape[1:]
-        elif X.shape[1:] != self._shape_of_one:
+            self._is_complex = np.iscomplexobj(X)
+            return X
+        if X.shape[1:] != self._shape_of_one:
             raise ValueError(
                 f"X must hold inputs of shape {self._shape_of_one}, as in fit; got {X.shape[1:]}"
             )
-        return X
+        if np.iscomplexobj(X) and not self._is_complex:
+            raise ValueError(
+                f"X must be real, as in fit; got dtype {X.dtype}: fit on complex matrices, "
+                "or pass X.real if the imaginary parts are nothing but zeros"
+            )
+        # a symmetric matrix is a Hermitian one
+        return X.astype(np.result_type(X, np.complex64)) if self._is_complex else X
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

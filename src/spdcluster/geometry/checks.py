@@ -53,7 +53,7 @@ def check_matrices(
             f"{name} must hold at least {min_matrices} matri{'x' if min_matrices == 1 else 'ces'} "
             f"of size 1 x 1 or more; got shape {X.shape}"
         )
-    _check_finite(X, name)
+    check_finite(X, name)
     _check_hermitian(X, name)
     if positive_definite:
         smallest, largest = extreme_eigenvalues(X)
@@ -105,14 +105,15 @@ def extreme_eigenvalues(X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     return smallest, largest
 
 
-def _check_finite(X: NDArray[Any], name: str) -> None:
-    finite = np.isfinite(X).all(axis=(1, 2))
+def check_finite(X: NDArray[Any], name: str, items: str = "matrices") -> None:
+    """Raise for the first of the `items` along the first axis that holds NaN or infinity."""
+    finite = np.isfinite(X).all(axis=tuple(range(1, X.ndim)))
     if not finite.all():
         bad = np.flatnonzero(~finite)
         what = "NaN" if np.isnan(X[bad[0]]).any() else "infinity"
         raise ValueError(
-            f"{name}[{bad[0]}] contains {what} ({len(bad)} of {len(X)} matrices do); "
-            "only finite values are accepted: drop or mend these matrices"
+            f"{name}[{bad[0]}] contains {what} ({len(bad)} of {len(X)} {items} do); "
+            f"only finite values are accepted: drop or mend these {items}"
         )
 
 
