@@ -469,6 +469,21 @@ def test_demo_finds_the_textures_and_replaces_only_its_own_result(place, capsys)
     fails(["demo"], capsys, "earlier result")
 
 
+def test_benchmarks_and_reproductions_draw_no_bars_where_nobody_watches(place, monkeypatch):
+    told = []
+
+    def fake(*_, quiet, **__):
+        told.append(quiet)
+        return {"rows": []}
+
+    monkeypatch.setattr("spdcluster.cli.app._load_run", lambda module: fake)
+    for terminal in (False, True):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal)
+        assert run(["bench", "solver", "--overwrite"]) == 0
+        assert run(["reproduce", "brodatz", "--data", "."]) == 0
+    assert told == [True, True, False, False]
+
+
 def test_bench_prints_its_rows_and_writes_them(place, capsys):
     def fake(data, quick):
         return {"rows": [{"what": "a", "seconds": 0.5}, {"what": "bb", "ratio": 2}]}

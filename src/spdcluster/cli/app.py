@@ -317,7 +317,8 @@ def reproduce(
         raise FileNotFoundError(f"there is no file or folder {data}; --data must name the images")
     run = _load_run(f"spdcluster.experiments.{name.value}")
     folder = out or Path(f"spdcluster-{name.value}")
-    run(data, folder, preset=preset.value, trials=trials, seed=seed, n_jobs=jobs, quiet=quiet)
+    no_bars = quiet or not sys.stderr.isatty()
+    run(data, folder, preset=preset.value, trials=trials, seed=seed, n_jobs=jobs, quiet=no_bars)
     if not quiet:
         typer.echo(f"results are in {folder}")
 

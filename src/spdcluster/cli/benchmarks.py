@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,9 @@ def run_benchmark(
 ) -> None:
     """Run a benchmark; it returns a dict whose "rows" (list of dict) are the table."""
     check_folder(out, ["bench.json"], overwrite=overwrite)
-    offered = {"data": data, "out": out, "quick": quick, "quiet": quiet}
+    # what a benchmark is quiet about are its progress bars
+    no_bars = quiet or not sys.stderr.isatty()
+    offered = {"data": data, "out": out, "quick": quick, "quiet": no_bars}
     # a benchmark without a quick version, say, has no such argument
     wanted = inspect.signature(run).parameters
     result = run(**{key: value for key, value in offered.items() if key in wanted})

@@ -31,6 +31,7 @@ NEXT = """
 What to try next
   look at the result   open {report} in a browser
   your own matrices    spdcluster cluster matrices.npy -k 3       (.npy, .npz or .mat, n x d x d)
+  other parameters     spdcluster cluster matrices.npy -k 3 --preset best
   your own pictures    spdcluster cluster photo.png -k 3          (segments it, as above)
                        spdcluster cluster folder/ -k 3            (one matrix an image)
   from Python          the report ends with the program of this run
