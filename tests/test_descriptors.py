@@ -2,6 +2,8 @@
 
 import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
-from spdcluster.descriptors import RegionCovariance
+from spdcluster.descriptors import RegionCovariance, definiteness
 
 RTOL = 1e-10
 
@@ -94,6 +96,19 @@ def test_windows_of_any_size_stride_and_dtype_equal_numpy_cov(
         for column in range(0, shape[1] - size[1] + 1, step[1])
     ]
     assert transformer.regions_.tolist() == expected
+
+
+@pytest.mark.parametrize("n_cells", [1, 2, 3, 5, 6, 7, 8, 11, 13, 16, 23])
+def test_windows_of_any_number_of_cells_equal_numpy_cov(n_cells):
+    # runs of cells are put together by the binary digits of their number
+    image = textured(np.random.default_rng(n_cells), (60, 75))
+    for stride in (1, 3):
+        size = n_cells * stride if n_cells * stride > 5 else 6 * stride
+        if size > 60:
+            continue
+        transformer = RegionCovariance(regions="window", size=size, stride=stride)
+        matrices = transformer.fit_transform([image])
+        assert_covariances(matrices, [numpy_texture(image)], transformer.regions_, rtol=1e-12)
 
 
 def test_windows_far_from_the_image_mean_lose_no_digits():
@@ -478,6 +493,48 @@ def test_features_on_scales_too_far_apart_are_refused_with_the_remedy():
     for remedy in ({"standardize": True}, {"normalize": "correlation"}):
         matrices = RegionCovariance("gabor", wavelengths=(3, 5), **remedy).fit_transform(image)
         assert np.linalg.eigvalsh(matrices).min() > 0
+
+
+def test_compiled_and_plain_check_of_definiteness_agree(monkeypatch):
+    rng = np.random.default_rng(20)
+    signals = rng.normal(size=(60, 4, 9)) * 10.0 ** rng.uniform(-8, 8, size=(60, 4, 1))
+    matrices = signals @ signals.transpose(0, 2, 1)
+    matrices[3] = 0.0
+    matrices[4, 1] = matrices[4, :, 1] = 0.0
+    matrices[5, 2, 2] = np.nan
+    matrices[6] = np.inf
+    matrices[7] = 2.0 - np.eye(4)  # indefinite
+    signals[8, 3] = signals[8, 0] - signals[8, 1]  # of rank 3
+    matrices[8] = signals[8] @ signals[8].T
+    matrices[9] = np.diag([1e8, 1.0, 1.0, 1e-9])  # pivots well, eigenvalues 1e17 apart
+    matrices[10] = np.diag([1e6, 1.0, 1.0, 1e-6])
+    with np.errstate(invalid="ignore"):
+        plain = definiteness.singular(matrices)
+    monkeypatch.setattr(definiteness, "MANY", 0)
+    np.testing.assert_array_equal(definiteness.singular(matrices), plain)
+    assert plain[3:10].all()
+    assert not plain[10]
+    usual = np.arange(60) > 10
+    eigenvalues = np.linalg.eigvalsh(matrices[usual])
+    clear = eigenvalues[:, 0] > 1e-12 * eigenvalues[:, -1]
+    assert clear.sum() > 5
+    assert not plain[usual][clear].any()
+
+
+def test_windows_work_where_compiled_code_cannot_be_kept():
+    code = (
+        "import numpy as np\n"
+        "from numba.core import caching\n"
+        "caching.CompileResultCacheImpl._locator_classes = []\n"  # no folder that can be written
+        "from spdcluster.descriptors import RegionCovariance\n"
+        "image = np.random.default_rng(0).normal(size=(1, 40, 40))\n"
+        "windows = RegionCovariance(regions='window', size=8, stride=1)\n"
+        "print(windows.fit_transform(image).shape)\n"
+        "from spdcluster.descriptors.sliding import sliding_covariances\n"
+        "print(sliding_covariances.stats.cache_path)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split("\n")[:2] == ["(1089, 5, 5)", "None"]
 
 
 @pytest.mark.parametrize("level", [0.1, 1e5 / 3])

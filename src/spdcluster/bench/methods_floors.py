@@ -1,6 +1,7 @@
 """What a fit of each method costs beside `KernelSSC`'s, and beside the linear algebra that it cannot avoid.
 
-All on one thread and in one run, the best of a few. A floor is the time of bare library calls on arrays
+All on one thread and in one run, the best of a few, in CPU seconds: on an idle machine those of the clock
+on the wall, and on a busy one they leave out the time that others had. A floor is the time of bare library calls on arrays
 that lie ready in memory:
 
 * "code": what the code alone needs, the singular values of the data or the eigenvectors of the Gram
@@ -70,9 +71,9 @@ def best_time(function: Callable[[], Any]) -> float:
     """The least of a few times in seconds; of one, if that takes long."""
     times: list[float] = []
     while len(times) < REPETITIONS and sum(times) < ENOUGH_SECONDS:
-        start = time.perf_counter()
+        start = time.process_time()
         function()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return min(times)
 
 

@@ -4,6 +4,9 @@ import numpy as np
 
 from spdcluster.descriptors.covariances import EPSILON, correlations
 
+# above so many matrices in one call, compiled code is ahead of LAPACK by more than it takes to load
+MANY = 500
+
 
 def singular(matrices: np.ndarray) -> np.ndarray:
     """Say which matrices (n, d, d) are not positive definite in double precision.
@@ -12,19 +15,26 @@ def singular(matrices: np.ndarray) -> np.ndarray:
     that rounding cannot explain (the Cholesky pivots, which do not depend on the features'
     scales), and if its eigenvalues can be told from zero, as a logarithm needs.
     """
-    d = matrices.shape[1]
-    variances = np.einsum("njj->nj", matrices)
-    try:
-        factors = np.linalg.cholesky(matrices)
-    except np.linalg.LinAlgError:
-        unexplained = unexplained_shares(matrices) * variances
+    n, d = matrices.shape[:2]
+    least, small = 10 * d * EPSILON, 1e-9
+    if n > MANY:
+        from spdcluster.descriptors.pivots import sort_out
+
+        failed, doubtful = np.empty(n, dtype=bool), np.empty(n, dtype=bool)
+        sort_out(matrices, least, small, failed, doubtful)
     else:
-        unexplained = np.square(np.einsum("njj->nj", factors))
-    with np.errstate(invalid="ignore"):
-        failed = ~(unexplained > 10 * d * EPSILON * variances).all(axis=1)
-        # The smallest pivot bounds the smallest eigenvalue from above: only where it is tiny can
-        # the eigenvalues be in doubt.
-        doubtful = ~failed & (unexplained.min(axis=1) < 1e-9 * variances.sum(axis=1))
+        variances = np.einsum("njj->nj", matrices)
+        try:
+            factors = np.linalg.cholesky(matrices)
+        except np.linalg.LinAlgError:
+            unexplained = unexplained_shares(matrices) * variances
+        else:
+            unexplained = np.square(np.einsum("njj->nj", factors))
+        with np.errstate(invalid="ignore"):
+            failed = ~(unexplained > least * variances).all(axis=1)
+            # The smallest pivot bounds the smallest eigenvalue from above: only where it is tiny
+            # can the eigenvalues be in doubt.
+            doubtful = ~failed & (unexplained.min(axis=1) < small * variances.sum(axis=1))
     if doubtful.any():
         eigenvalues = np.linalg.eigvalsh(matrices[doubtful])
         failed[doubtful] = eigenvalues[:, 0] <= d * EPSILON * eigenvalues[:, -1]

@@ -79,7 +79,8 @@ class GaborFeatures:
         for o in range(n // 2 + 1):
             even_x, odd_x = _response(width, k * cos(pi * o / n), envelope)
             even_y, odd_y = _response(height, k * sin(pi * o / n), envelope)
-            x_even = _cosines(spectrum * even_x, axis=2)
+            # a wave along y is only the envelope in x
+            x_even = blurred if 2 * o == n else _cosines(spectrum * even_x, axis=2)
             even = x_even * even_y[:, np.newaxis]
             c = even_x[0] * even_y[0] / (blur_x[0] * blur_y[0])
             even -= np.multiply(blurred, c * blur_y[:, np.newaxis], out=scratch[0])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import groupby
 from numbers import Integral
 from typing import Any, Self
@@ -9,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from spdcluster.arguments import check_bool, check_choice, check_int, check_n_jobs, check_real
 from spdcluster.descriptors.covariances import (
@@ -318,7 +319,7 @@ class RegionCovariance(TransformerMixin, BaseEstimator):
         n_workers = 1 if callable(self.features) else check_n_jobs(self.n_jobs)
         n_workers = min(n_workers, len(batches))
         # BLAS stays on one thread: the pool uses the cores, and no sum depends on n_jobs.
-        with threadpool_limits(1, "blas"):
+        with _libraries().limit(limits=1, user_api="blas"):
             if n_workers == 1:
                 return work(batches)
             with ThreadPoolExecutor(n_workers) as pool:
@@ -336,6 +337,12 @@ class RegionCovariance(TransformerMixin, BaseEstimator):
             f"the covariance of {images[i].name}, region at row {row}, column {column} "
             f"({height} x {width} pixels), is not positive definite{more}: {reason}. {remedy}"
         )
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """Finding the loaded libraries takes as long as ten thousand windows."""
+    return ThreadpoolController()
 
 
 def _batches(images: list[Image]) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""Covariances of overlapping windows, at a cost that does not depend on the window's size.
+"""Covariances of overlapping windows, at a cost that (almost) does not depend on the window's size.
 
 The integral image of the literature (Tuzel, Porikli, Meer, ECCV 2006) takes differences of sums
 that run over the whole image, and loses digits where a window's own variance is small. Here
@@ -7,24 +7,30 @@ window is made; a cell's record is its mean and its scatter about that mean; rec
 
     mean = mean_1 + n_2 / n * delta,   scatter = scatter_1 + scatter_2 + n_1 n_2 / n delta delta^T,
 
-with ``delta = mean_2 - mean_1``. A run of `a` cells that starts inside a block of `a` cells is the
-rest of that block and the beginning of the next one; both are built once, cell by cell, so that
-each window costs one merge along each axis, however many cells it has.
+with ``delta = mean_2 - mean_1``, a row of cells at a time. Down the image, a run of `a` cells that
+starts inside a block of `a` cells is the rest of that block and the beginning of the next one; both
+are built once, cell by cell, so that a window costs one merge, however many cells it has. Across, runs
+of 1, 2, 4, ... cells are merged from two of half the length, and a window from those that the binary
+digits of its width name: more merges, but all columns at once in vector instructions.
 """
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
+
+from spdcluster.expression.compiled import compiled
+
+Array = NDArray[np.float64]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def sliding_covariances(
-    features: np.ndarray,
+    features: Array,
     cell: tuple[int, int],
     cells: tuple[int, int],
     step: tuple[int, int],
     lattice: tuple[int, int],
-    out: np.ndarray,
-) -> None:
+    out: Array,
+) -> None:  # pragma: no cover
     """Write the covariance of every window.
 
     Parameters
@@ -50,40 +56,46 @@ def sliding_covariances(
     ring = np.empty((height, n_records, n_across))
     beginning = np.empty((n_records, n_across))
     merged = np.empty((n_records, n_across))
-    deltas = np.empty((d, n_across))
+    work = np.empty((4, n_records, n_across))
+    deviations = np.empty((d, cell[0], n_across * cell[1]))
+    line = np.empty(n_across * cell[1])
     for t in range(height):
-        _row_of_cells(features, t, cell, ring[t])
+        _row_of_cells(features, t, cell, deviations, line, ring[t])
     last = (lattice[0] - 1) * step[0]
     for start in range(last + 1):
         t = start % height
         if t == 0:
             for q in range(height - 2, -1, -1):
-                _merge_rows(d, ring[q], size, ring[q + 1], (height - 1 - q) * size, ring[q], deltas)
+                n_below = (height - 1 - q) * size
+                _merge(d, ring[q], size, ring[q + 1], 0, n_below, n_across, merged)
+                ring[q][:] = merged
         if start % step[0] == 0:
             first = start // step[0] * n_columns
             row = ring[0]
             if t > 0:
-                _merge_rows(d, ring[t], (height - t) * size, beginning, t * size, merged, deltas)
+                n_above = (height - t) * size
+                _merge(d, ring[t], n_above, beginning, 0, t * size, n_across, merged)
                 row = merged
             target = out[first : first + n_columns]
-            _row_of_windows(d, row, size * height, cells[1], step[1], target)
+            _row_of_windows(d, row, size * height, cells[1], step[1], work, target)
         if start < last:
-            _row_of_cells(features, start + height, cell, ring[t])
+            _row_of_cells(features, start + height, cell, deviations, line, ring[t])
             if t == 0:
                 beginning[:] = ring[0]
             else:
-                _merge_rows(d, beginning, t * size, ring[t], size, beginning, deltas)
+                _merge(d, beginning, t * size, ring[t], 0, size, n_across, merged)
+                beginning[:] = merged
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _row_of_cells(features: np.ndarray, row: int, cell: tuple[int, int], out: np.ndarray) -> None:
+@compiled
+def _row_of_cells(
+    features: Array, row: int, cell: tuple[int, int], deviations: Array, line: Array, out: Array
+) -> None:  # pragma: no cover
     """Write mean and scatter (d + d (d + 1) / 2, n_cells) of one row of cells."""
     d = features.shape[0]
     height, width = cell
     n_cells = out.shape[1]
     across = n_cells * width
-    deviations = np.empty((d, height, across))
-    line = np.empty(across)
     for j in range(d):
         line[:] = 0.0
         for y in range(height):
@@ -109,99 +121,92 @@ def _row_of_cells(features: np.ndarray, row: int, cell: tuple[int, int], out: np
             k += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _sum_groups(line: np.ndarray, width: int, out: np.ndarray) -> None:
-    for c in range(out.shape[0]):
+@compiled
+def _sum_groups(line: Array, width: int, out: Array) -> None:  # pragma: no cover
+    n = out.shape[0]
+    groups = line.reshape(n, width)
+    for c in range(n):
         total = 0.0
-        for x in range(c * width, (c + 1) * width):
-            total += line[x]
+        for x in range(width):
+            total += groups[c, x]
         out[c] = total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _merge_rows(
+@compiled
+def _merge(
     d: int,
-    first: np.ndarray,
+    first: Array,
     n_first: float,
-    second: np.ndarray,
+    second: Array,
+    offset: int,
     n_second: float,
-    out: np.ndarray,
-    deltas: np.ndarray,
-) -> None:
-    """Merge two rows of records (n_records, n_cells); `out` may be either of them."""
-    n_cells = first.shape[1]
+    n: int,
+    out: Array,
+) -> None:  # pragma: no cover
+    """Merge record c of `first` with record ``c + offset`` of `second` for c < n, all (n_records, n_cells).
+
+    `out` must be neither of them: loops over arrays that overlap are not vectorised.
+    """
     share = n_second / (n_first + n_second)
     weight = n_first * share
+    # slices, because an index with an offset might be negative and count from the end
+    end = offset + n
     for j in range(d):
-        for c in range(n_cells):
-            deltas[j, c] = second[j, c] - first[j, c]
-            out[j, c] = first[j, c] + share * deltas[j, c]
+        mean, other, target = first[j, :n], second[j, offset:end], out[j, :n]
+        for c in range(n):
+            target[c] = mean[c] + share * (other[c] - mean[c])
     k = d
     for i in range(d):
+        mean_i, other_i = first[i, :n], second[i, offset:end]
         for j in range(i, d):
-            for c in range(n_cells):
-                between = weight * deltas[i, c] * deltas[j, c]
-                out[k, c] = first[k, c] + second[k, c] + between
+            mean_j, other_j = first[j, :n], second[j, offset:end]
+            scatter, other, target = first[k, :n], second[k, offset:end], out[k, :n]
+            for c in range(n):
+                between = weight * (other_i[c] - mean_i[c]) * (other_j[c] - mean_j[c])
+                target[c] = scatter[c] + other[c] + between
             k += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _merge_records(
-    d: int,
-    first: np.ndarray,
-    n_first: float,
-    second: np.ndarray,
-    n_second: float,
-    out: np.ndarray,
-    delta: np.ndarray,
-) -> None:
-    """Merge two records (n_records,); `out` may be either of them."""
-    share = n_second / (n_first + n_second)
-    weight = n_first * share
-    for j in range(d):
-        delta[j] = second[j] - first[j]
-        out[j] = first[j] + share * delta[j]
-    k = d
-    for i in range(d):
-        weighted = weight * delta[i]
-        for j in range(i, d):
-            out[k] = first[k] + second[k] + weighted * delta[j]
-            k += 1
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _row_of_windows(
-    d: int, row: np.ndarray, n_pixels: float, width: int, step: int, out: np.ndarray
-) -> None:
+    d: int, row: Array, n_pixels: float, width: int, step: int, work: Array, out: Array
+) -> None:  # pragma: no cover
     """Write the covariances (n_windows, d, d) of a row of records as high as the windows.
 
-    `n_pixels` is the number of pixels of one record, `width` that of records in a window.
+    `n_pixels` is the number of pixels of one record, `width` that of records in a window; `work` is
+    (4, n_records, n_cells).
     """
-    n_across = row.shape[1]
-    rest, beginning = row.T.copy(), row.T.copy()
-    record, delta = np.empty(row.shape[0]), np.empty(d)
-    for c in range(n_across):
-        t = c % width
-        if t > 0:
-            _merge_records(
-                d, beginning[c - 1], t * n_pixels, beginning[c], n_pixels, beginning[c], delta
-            )
-    for c in range(n_across - 2, -1, -1):
-        t = c % width
-        n_right = min(n_across, c - t + width) - 1 - c
-        if n_right > 0:
-            _merge_records(d, rest[c], n_pixels, rest[c + 1], n_right * n_pixels, rest[c], delta)
-    for window in range(out.shape[0]):
-        c = window * step
-        t = c % width
-        if t == 0:
-            record[:] = rest[c]
-        else:
-            tail = beginning[c + width - 1]
-            _merge_records(d, rest[c], (width - t) * n_pixels, tail, t * n_pixels, record, delta)
-        k = d
-        for i in range(d):
-            for j in range(i, d):
-                out[window, i, j] = record[k] / (n_pixels * width - 1)
-                out[window, j, i] = out[window, i, j]
-                k += 1
+    n = row.shape[1]
+    power, span, free = row, 1, 0
+    window, covered, spare = row, 0, 2
+    while True:
+        if width & span:
+            if covered == 0:
+                work[spare][:] = power
+            else:
+                left = n - covered - span + 1
+                n_first, n_second = covered * n_pixels, span * n_pixels
+                _merge(d, window, n_first, power, covered, n_second, left, work[spare])
+            window, covered, spare = work[spare], covered + span, 5 - spare
+        if covered == width:
+            break
+        half = span * n_pixels
+        _merge(d, power, half, power, span, half, n - 2 * span + 1, work[free])
+        power, span, free = work[free], 2 * span, 1 - free
+    _write(d, window, step, 1.0 / (n_pixels * width - 1), out)
+
+
+@compiled
+def _write(
+    d: int, records: Array, step: int, factor: float, out: Array
+) -> None:  # pragma: no cover
+    """Scatters of every `step`-th record times `factor` as matrices (n_windows, d, d)."""
+    k = d
+    for i in range(d):
+        for j in range(i, d):
+            for w in range(out.shape[0]):
+                out[w, i, j] = records[k, w * step] * factor
+            if j > i:
+                for w in range(out.shape[0]):
+                    out[w, j, i] = records[k, w * step] * factor
+            k += 1
