@@ -423,7 +423,7 @@ def test_errors_about_an_image_of_a_folder_name_its_file(tmp_path):
         ({"features": "gabor", "wavelengths": [0.5]}, ValueError, r"wavelengths\[0\] must be"),
         ({"features": "gabor", "n_orientations": 0}, ValueError, "n_orientations must be"),
         ({"features": "gabor", "bandwidth": 0.0}, ValueError, "bandwidth must be"),
-        ({"shrinkage": 1.5}, ValueError, r"shrinkage must be .* \[0.0, 1.0\]; got 1.5"),
+        ({"shrinkage": 1.5}, ValueError, r"shrinkage must be .* \[0, 1\]; got 1.5"),
         ({"normalize": "corr"}, ValueError, "normalize .* Did you mean 'correlation'"),
         ({"standardize": "yes"}, TypeError, "standardize must be True or False"),
         ({"n_jobs": 0}, ValueError, "n_jobs"),

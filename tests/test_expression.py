@@ -205,7 +205,7 @@ def test_codes_with_hundreds_of_atoms():
         ({"alpha": True}, TypeError, r"alpha must be"),
         ({"alpha": np.inf}, ValueError, r"alpha must be"),
         ({"alpha_mode": "relativ"}, ValueError, r"alpha_mode must be.*Did you mean 'relative'"),
-        ({"l1_ratio": 0}, ValueError, r"l1_ratio must be a finite real number in \(0.0, 1.0\]"),
+        ({"l1_ratio": 0}, ValueError, r"l1_ratio must be a finite real number in \(0, 1\]"),
         ({"l1_ratio": 1.1}, ValueError, r"l1_ratio must be"),
         ({"solver": "active_set"}, ValueError, r"solver must be.*Did you mean 'active-set'"),
         ({"rho": 0.0}, ValueError, r"rho must be"),

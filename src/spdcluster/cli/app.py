@@ -3,14 +3,32 @@
 import logging
 import shlex
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from spdcluster import __version__
-from spdcluster.cli.estimator_options import constructor_parameters, with_options
+from spdcluster.cli.estimator_options import with_options
+from spdcluster.cli.options import (
+    FLAGS,
+    HELPS,
+    IMAGE_HELPS,
+    IMAGE_PARAMETERS,
+    IMAGE_SHOWN,
+    OPTIONS,
+    SHOWN,
+    SSC_PARAMETERS,
+    Benchmark,
+    Data,
+    HelpAll,
+    Jobs,
+    Overwrite,
+    Preset,
+    Quiet,
+    ReproductionPreset,
+    out_option,
+)
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -21,104 +39,11 @@ app = typer.Typer(
     epilog="First steps: spdcluster demo, then spdcluster cluster matrices.npy -k 3",
 )
 
-SSC_PARAMETERS = constructor_parameters("spdcluster.estimators.kernel_ssc", "KernelSSC")
-IMAGE_OPTIONS = ("features", "regions", "size", "stride", "shrinkage", "standardize")
-# what errors of the library call a parameter, and what a shell calls it
-OPTIONS = {
-    name: "--" + name.replace("_", "-")
-    for name in (*SSC_PARAMETERS, *IMAGE_OPTIONS, "key", "skip_bad")
-}
-IMAGE_PARAMETERS = constructor_parameters(
-    "spdcluster.descriptors.region_covariance", "RegionCovariance"
-)
-FLAGS = {
-    "n_clusters": ("-k",),
-    "random_state": ("--seed",),
-    "n_jobs": ("-j", "--jobs"),
-}
-SHOWN = ("kernel", "gamma", "alpha", "regularization", "random_state", "n_jobs")
-HELPS = {
-    "kernel": "log-gaussian, log-linear, stein, ..., or precomputed.",
-    "gamma": "Width of the kernel: a number, or scale.",
-    "degree": "Of the polynomial kernels.",
-    "coef0": "Constant of the polynomial kernels.",
-    "normalize": "Give the kernel a unit diagonal.",
-    "alpha": "Penalty: more makes sparser codes.",
-    "alpha_mode": "absolute, or relative to the penalty at which a code is zero.",
-    "l1_ratio": "1 for the lasso, less for an elastic net.",
-    "affinity": "symmetric or row-normalized.",
-    "solver": "active-set (exact) or admm (the paper's).",
-    "rho": "ADMM's own parameter.",
-    "tol": "Largest relative duality gap accepted.",
-    "max_iter": "Most rounds (active-set) or iterations (admm).",
-    "n_init": "Starts of k-means.",
-    "random_state": "Drawn if not given; the report names it.",
-    "n_jobs": "Threads; no result depends on it.  [all]",
-    "verbose": "1 also logs what the library does.",
-    "regularization": "Share of its mean eigenvalue added to a matrix.",
-    "n_components": "Eigenvectors in the embedding.  [K]",
-    "eigenvalue_power": "Eigenvectors times eigenvalue to this power.",
-    "degree_regularization": "Share of the mean degree added to all.",
-}
-
-
-class Data(StrEnum):
-    """The paper's data sets."""
-
-    brodatz = "brodatz"
-    feret = "feret"
-
-
-class Preset(StrEnum):
-    """Starting values of KernelSSC's parameters."""
-
-    default = "default"
-    best = "best"
-
-
-class ReproductionPreset(StrEnum):
-    """Parameters of a reproduction."""
-
-    paper = "paper"
-    best = "best"
-
-
-class Benchmark(StrEnum):
-    """What can be measured."""
-
-    solver = "solver"
-    methods = "methods"
-    descriptors = "descriptors"
-
-
-Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", show_default=False)]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result.")]
-
 
 def _show_version(value: bool) -> None:
     if value:
         typer.echo(f"spdcluster {__version__}")
         raise typer.Exit
-
-
-def _show_all_help(context: typer.Context, value: bool) -> None:
-    if value:
-        for parameter in context.command.params:
-            parameter.hidden = False  # type: ignore[attr-defined]
-        typer.echo(context.get_help())
-        raise typer.Exit
-
-
-HelpAll = Annotated[
-    bool,
-    typer.Option(
-        "--help-all",
-        is_eager=True,
-        callback=_show_all_help,
-        help="Also list the other parameters of KernelSSC and RegionCovariance.",
-    ),
-]
 
 
 @app.callback()
@@ -142,6 +67,7 @@ def _program(
     helps=HELPS,
     shown=SHOWN,
 )
+@with_options(IMAGE_PARAMETERS, helps=IMAGE_HELPS, shown=IMAGE_SHOWN)
 def cluster(
     context: typer.Context,
     source: Annotated[
@@ -157,16 +83,7 @@ def cluster(
             "-k", "--n-clusters", metavar="K", help="Number of clusters, or auto: a hint."
         ),
     ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="DIR",
-            help="Folder for results.  [spdcluster-INPUT]",
-            show_default=False,
-        ),
-    ] = None,
+    out: Annotated[Path | None, out_option("spdcluster-INPUT")] = None,
     key: Annotated[
         str | None, typer.Option(metavar="NAME", help="Which array of a .npz or .mat file.")
     ] = None,
@@ -184,28 +101,6 @@ def cluster(
             metavar="{default|best}", help="Parameters to start from; other options win over it."
         ),
     ] = Preset.default,
-    features: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Of images: texture, texture-signed or gabor."),
-    ] = None,
-    regions: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Of images: image, grid or window."),
-    ] = None,
-    size: Annotated[
-        int | None, typer.Option(metavar="N", help="Side of a block or window.", hidden=True)
-    ] = None,
-    stride: Annotated[
-        int | None, typer.Option(metavar="N", help="Distance of two windows.", hidden=True)
-    ] = None,
-    shrinkage: Annotated[
-        float | None,
-        typer.Option(metavar="X", help="Of a region towards its image's variances.", hidden=True),
-    ] = None,
-    standardize: Annotated[
-        bool,
-        typer.Option("--standardize", help="Bring images to mean 0, variance 1.", hidden=True),
-    ] = False,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Go on without images that cannot be read.")
     ] = False,
@@ -216,24 +111,19 @@ def cluster(
 ) -> None:
     """Cluster matrices or images; write labels.csv, summary.json and report.html."""
     folder = out or Path(f"spdcluster-{_stem(source)}")
-    descriptor = {
-        "features": features,
-        "regions": regions,
-        "size": size,
-        "stride": stride,
-        "shrinkage": shrinkage,
-        "standardize": standardize or None,
-    }
-    parameters = _parameters(context, n_clusters, options, quiet)
+    given = {name: value for name, value in options.items() if _given(context, name)}
+    descriptor = {name: given.pop(name) for name in IMAGE_PARAMETERS if name in given}
+    parameters = _parameters(n_clusters, given, quiet)
     _log(int(options["verbose"]))
 
     from spdcluster.cli import job
+    from spdcluster.cli.clock import Clock
     from spdcluster.cli.inputs import load
     from spdcluster.cli.messages import about
     from spdcluster.cli.output import check_folder
 
     check_folder(folder, job.RESULTS, overwrite=overwrite)
-    clock = job.Clock()
+    clock = Clock(on_compile=None if quiet else _say_compiling)
     with clock.step("read"):
         with about(source, OPTIONS):
             collection = load(source, key=key, skip_bad=skip_bad, descriptor=descriptor)
@@ -267,19 +157,17 @@ def cluster(
 
 @app.command(epilog="Example: spdcluster demo --out my-first-result")
 def demo(
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for results.")
-    ] = Path("spdcluster-demo"),
+    out: Annotated[Path, out_option("spdcluster-demo")] = Path("spdcluster-demo"),
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of k-means.")] = 0,
-    jobs: Annotated[
-        int | None, typer.Option("-j", "--jobs", metavar="N", help="Threads.  [all]")
-    ] = None,
+    jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
     """Segment a mosaic of brick, grass and gravel: the main job on an example, no data needed."""
+    from spdcluster.cli.clock import Clock
     from spdcluster.cli.demo import run_demo
 
-    run_demo(out, seed=seed, n_jobs=jobs, quiet=quiet)
+    clock = Clock(on_compile=None if quiet else _say_compiling)
+    run_demo(out, seed=seed, n_jobs=jobs, quiet=quiet, clock=clock)
 
 
 @app.command(epilog="Example: spdcluster reproduce brodatz --data textures --trials 20")
@@ -288,25 +176,14 @@ def reproduce(
     data: Annotated[
         Path, typer.Option(metavar="PATH", help="Where the images are (folder, .npz or .mat).")
     ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="DIR",
-            help="Folder for results.  [spdcluster-NAME]",
-            show_default=False,
-        ),
-    ] = None,
+    out: Annotated[Path | None, out_option("spdcluster-NAME")] = None,
     preset: Annotated[
         ReproductionPreset,
         typer.Option(metavar="{paper|best}", help="The paper's parameters, or ours."),
     ] = ReproductionPreset.paper,
     trials: Annotated[int, typer.Option(metavar="N", min=1, help="Random draws.")] = 20,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the draws.")] = 0,
-    jobs: Annotated[
-        int | None, typer.Option("-j", "--jobs", metavar="N", help="Threads.  [all]")
-    ] = None,
+    jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
     """Make the paper's tables and figures from its data, beside the paper's own numbers.
@@ -331,16 +208,7 @@ def bench(
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Data folder.  [made-up data]")
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="DIR",
-            help="Folder for bench.json.  [spdcluster-bench-NAME]",
-            show_default=False,
-        ),
-    ] = None,
+    out: Annotated[Path | None, out_option("spdcluster-bench-NAME", "bench.json")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, a minute.")] = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -376,17 +244,13 @@ def _given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _parameters(
-    context: typer.Context, n_clusters: str, options: dict[str, Any], quiet: bool
-) -> dict[str, Any]:
+def _parameters(n_clusters: str, given: dict[str, Any], quiet: bool) -> dict[str, Any]:
     """What KernelSSC is called with: only what was given."""
-    given: dict[str, Any] = {"n_clusters": SSC_PARAMETERS["n_clusters"].parse(n_clusters)}
-    for name, value in options.items():
-        if _given(context, name):
-            given[name] = SSC_PARAMETERS[name].parse(value)
+    words = {"n_clusters": n_clusters} | given
+    parameters = {name: SSC_PARAMETERS[name].parse(value) for name, value in words.items()}
     if sys.stderr.isatty() and not quiet:
-        given.setdefault("verbose", 1)  # progress bars, for somebody who is watching
-    return given
+        parameters.setdefault("verbose", 1)  # progress bars, for somebody who is watching
+    return parameters
 
 
 def _repeat(context: typer.Context, source: str, n_clusters: str, seed: int) -> list[str]:
@@ -400,6 +264,12 @@ def _repeat(context: typer.Context, source: str, n_clusters: str, seed: int) -> 
         value = context.params[name]
         line += [parameter.opts[-1]] if value is True else [parameter.opts[-1], str(value)]
     return [*line, "--seed", str(seed)]
+
+
+def _say_compiling() -> None:
+    """For somebody who is watching: the first run after installation takes longer."""
+    if sys.stderr.isatty():
+        typer.echo("compiling, which only the first run does ...", err=True)
 
 
 def _stem(source: str) -> str:
@@ -416,13 +286,11 @@ def _log(verbose: int) -> None:
 
 
 def _tell(outcome: Any, folder: Path) -> None:
-    m = outcome.measures
+    m, seconds = outcome.measures, outcome.summary["seconds"]
     for note in outcome.notes:
         typer.echo(note)
     sizes = ", ".join(f"{size:,}" for size in m.sizes[:12]) + (", ..." if len(m.sizes) > 12 else "")
-    typer.echo(
-        f"{m.n_clusters} clusters of {sizes} in {outcome.summary['seconds']['cluster']:.2f} s"
-    )
+    typer.echo(f"{m.n_clusters} clusters of {sizes} in {seconds['cluster']:.2f} s")
     if m.agreement is not None:
         typer.echo(
             f"accuracy {m.agreement.accuracy:.1%}, NMI {m.agreement.nmi:.1%}, ARI {m.agreement.ari:.3f}"

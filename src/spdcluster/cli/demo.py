@@ -9,6 +9,7 @@ import typer
 from numpy.typing import NDArray
 
 from spdcluster.cli import job
+from spdcluster.cli.clock import Clock
 from spdcluster.cli.inputs import Collection
 from spdcluster.cli.output import check_folder
 from spdcluster.datasets import TextureMosaic, texture_mosaic
@@ -39,10 +40,9 @@ What to try next
 """
 
 
-def run_demo(out: Path, *, seed: int, n_jobs: int | None, quiet: bool) -> None:
+def run_demo(out: Path, *, seed: int, n_jobs: int | None, quiet: bool, clock: Clock) -> None:
     """Cluster the mosaic's windows, write the results and one picture, say what to try next."""
     check_folder(out, [*job.RESULTS, PICTURE], overwrite=_is_own(out))
-    clock = job.Clock()
     with clock.step("descriptors"):
         mosaic = texture_mosaic()
         collection, truth = _windows(mosaic, n_jobs)

@@ -74,8 +74,8 @@ def _os_error(error: OSError) -> str:
 def _one_line_warning(message: Any, category: Any, filename: Any, lineno: Any, *_: Any) -> None:
     if issubclass(category, (DeprecationWarning, PendingDeprecationWarning, FutureWarning)):
         return
-    from spdcluster.cli.app import OPTIONS
-    from spdcluster.cli.messages import with_options
+    from spdcluster.cli.messages import in_shell_words
+    from spdcluster.cli.options import OPTIONS
 
-    told = with_options(" ".join(str(message).split()), OPTIONS)
+    told = in_shell_words(" ".join(str(message).split()), OPTIONS)
     sys.stderr.write(f"{PROGRAM}: warning: {told}\n")

@@ -6,7 +6,7 @@ takes scikit-learn along, and `spdcluster --help` should answer at once.
 
 import ast
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,14 +27,12 @@ class Parameter:
 
     @property
     def type(self) -> Any:
-        """What the command line parses."""
-        if self.annotation in ("bool", "int", "float"):
-            return {"bool": bool, "int": int, "float": float}[self.annotation]
+        """What the command line parses: the default's type, or that of the annotation without one."""
+        if self.default is not None:
+            return type(self.default)
         if self.annotation == "int | None" or self.name == "random_state":
             return int | None
-        if self.annotation == "float | None":
-            return float | None
-        return str if isinstance(self.default, str) else str | None
+        return float | None if self.annotation == "float | None" else str | None
 
     def parse(self, value: Any) -> Any:
         """The constructor's argument from the command line's: words that are numbers become them."""
@@ -77,35 +75,35 @@ def _value(node: ast.expr) -> Any:
 def with_options(
     parameters: Mapping[str, Parameter],
     *,
-    flags: Mapping[str, tuple[str, ...]],
     helps: Mapping[str, str],
-    shown: tuple[str, ...],
-    panel: str | None = None,
+    shown: Collection[str],
+    flags: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorator: append one option for each parameter to a command that takes ``**options``.
 
     Parameters
     ----------
     parameters : mapping of name to Parameter
+    helps : mapping
+        A text that ends with the default, as in "Threads.  [all]", stands as it is.
+    shown : collection of str
+        Those that plain ``--help`` lists; the others it leaves to ``--help-all``.
     flags : mapping
         More spellings of an option than ``--its-name``.
-    helps : mapping
-    shown : tuple of str
-        Those that plain ``--help`` lists; the others it leaves to ``--help-all``.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)
         kept = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         for name, parameter in parameters.items():
-            spellings = (*flags.get(name, ()), "--" + name.replace("_", "-"))
+            spellings = (*(flags or {}).get(name, ()), option_name(name))
+            text = helps.get(name, "")
             option = typer.Option(
                 *spellings,
-                help=helps.get(name, ""),
+                help=text,
                 hidden=name not in shown,
                 metavar=None if parameter.type is bool else _metavar(parameter),
-                show_default=parameter.default is not None,
-                rich_help_panel=panel,
+                show_default=parameter.default is not None and not text.endswith("]"),
             )
             kept.append(
                 inspect.Parameter(
@@ -120,6 +118,11 @@ def with_options(
         return command
 
     return decorate
+
+
+def option_name(parameter: str) -> str:
+    """``alpha_mode`` as ``--alpha-mode``."""
+    return "--" + parameter.replace("_", "-")
 
 
 def _metavar(parameter: Parameter) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spdcluster.cli.estimator_options import option_name
 from spdcluster.report import Scene
 
 
@@ -48,18 +49,17 @@ def load(source: str, *, key: str | None, skip_bad: bool, descriptor: dict[str, 
     Parameters
     ----------
     descriptor : dict
-        Parameters of `RegionCovariance` that were given; None stands for its default.
+        Parameters of `RegionCovariance` that were given.
     """
     from spdcluster.descriptors.images import SUFFIXES
 
-    given = {name: value for name, value in descriptor.items() if value is not None}
     path = Path(source)
     if source != "-" and path.is_dir():
-        return _from_folder(path, skip_bad, given)
+        return _from_folder(path, skip_bad, descriptor)
     if source != "-" and path.suffix.lower() in SUFFIXES:
-        return _from_picture(path, {"regions": "window"} | given)
-    if given:
-        option = "--" + next(iter(given)).replace("_", "-")
+        return _from_picture(path, {"regions": "window"} | descriptor)
+    if descriptor:
+        option = option_name(next(iter(descriptor)))
         raise ValueError(
             f"{option} is for images, but {source} is a file of matrices; leave it out"
         )

@@ -2,46 +2,25 @@
 
 import csv
 import io
-import json
-import platform
 import shlex
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from importlib.metadata import version
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spdcluster import __version__
+from spdcluster.cli.clock import Clock
 from spdcluster.cli.inputs import Collection
 from spdcluster.cli.output import write_files
+from spdcluster.cli.summary import as_json, facts, python_snippet, summarize
 from spdcluster.report import Measures, Run, measure, render_report
 
 RESULTS = ["labels.csv", "summary.json", "report.html"]
-PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyriemann")
 AUTO = (
     "-k auto: the largest drop in the spectrum of the graph comes after eigenvalue {k}, so {k} clusters; "
     "that is a hint, no more: look at the report and try other numbers"
 )
-
-
-@dataclass
-class Clock:
-    """Seconds of each step."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Time the block and keep it under `name`."""
-        start = time.perf_counter()
-        yield
-        self.seconds[name] = time.perf_counter() - start
 
 
 @dataclass(frozen=True)
@@ -96,8 +75,6 @@ def cluster(
     """
     from spdcluster import KernelSSC
 
-    with clock.step("load libraries"):
-        import numba  # noqa: F401  (half a second that is no part of the method)
     notes: list[str] = []
     if parameters["n_clusters"] == "auto":
         with clock.step("number of clusters"):
@@ -111,7 +88,7 @@ def cluster(
         measures = measure(model, collection.X, truth)
     changed = {k: v for k, v in parameters.items() if k not in ("n_jobs", "verbose")}
     python = python_snippet(collection, changed)
-    summary = _summary(collection, model, measures, preset, arguments, python, clock)
+    summary = summarize(collection, model, measures, preset, arguments, python, clock.seconds)
     summary["notes"] = notes = [*collection.notes, *notes]
     with clock.step("report"):
         scene = None if collection.scene is None else collection.scene(model.labels_)
@@ -124,7 +101,7 @@ def cluster(
             measures=measures,
             command=shlex.join(arguments),
             python=python,
-            facts=_facts(summary),
+            facts=facts(summary),
             seconds=clock.seconds["cluster"],
             notes=notes,
             thumbnail=collection.thumbnail,
@@ -134,7 +111,7 @@ def cluster(
     summary["seconds"] = {k: round(v, 4) for k, v in clock.seconds.items()}
     files: dict[str, str | bytes] = {
         "labels.csv": labels_csv(collection, measures),
-        "summary.json": json.dumps(_plain(summary), indent=2, allow_nan=False) + "\n",
+        "summary.json": as_json(summary),
         "report.html": html,
     }
     return Outcome(model, measures, summary, files, notes[len(collection.notes) :])
@@ -179,111 +156,5 @@ def labels_csv(collection: Collection, m: Measures) -> str:
     return buffer.getvalue()
 
 
-def python_snippet(collection: Collection, parameters: dict[str, Any]) -> str:
-    """The run as a Python program."""
-    arguments = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
-    return (
-        f"from spdcluster import KernelSSC\n{collection.python}"
-        f"model = KernelSSC({arguments}).fit(X)\n"
-        "print(model.labels_, model.dual_gap_)\n"
-    )
-
-
-def _summary(
-    collection: Collection,
-    model: Any,
-    m: Measures,
-    preset: str,
-    arguments: list[str],
-    python: str,
-    clock: Clock,
-) -> dict[str, Any]:
-    X = collection.X
-    quality: dict[str, Any] = {
-        "silhouette": m.silhouette,
-        "normalized_cut": m.normalized_cut.tolist(),
-    }
-    if m.agreement is not None:
-        quality |= {
-            "accuracy": m.agreement.accuracy,
-            "nmi": m.agreement.nmi,
-            "ari": m.agreement.ari,
-            "confusion": {
-                "classes": m.agreement.classes,
-                "clusters": m.agreement.clusters,
-                "counts": m.agreement.confusion.tolist(),
-            },
-        }
-    return {
-        "command": shlex.join(arguments),
-        "python": python,
-        "input": {
-            "source": collection.source,
-            "shape": list(X.shape),
-            "dtype": str(X.dtype),
-        },
-        "preset": preset,
-        "parameters": model.get_params(),
-        "gamma": model.gamma_,
-        "n_clusters": m.n_clusters,
-        "sizes": m.sizes.tolist(),
-        "dual_gap": model.dual_gap_,
-        "objective": model.objective_,
-        "n_iter": model.n_iter_,
-        "atoms_per_item": model.representation_.nnz / len(m.labels),
-        "eigenvalues": m.eigenvalues.tolist(),
-        "quality": quality,
-        "seconds": clock.seconds,
-        "peak_memory_bytes": peak_memory(),
-        "versions": {"spdcluster": __version__, "python": platform.python_version()}
-        | {name: version(name) for name in PACKAGES},
-    }
-
-
-def _facts(summary: dict[str, Any]) -> dict[str, dict[str, str]]:
-    memory = summary["peak_memory_bytes"]
-    found = {
-        "width of the kernel (gamma)": _shown(summary["gamma"]),
-        "objective": _shown(summary["objective"]),
-        "largest duality gap": _shown(summary["dual_gap"]),
-        "items in a code, on average": _shown(summary["atoms_per_item"]),
-        "time to cluster": f"{summary['seconds']['cluster']:.2f} s",
-        "peak memory": "unknown" if memory is None else f"{memory / 2**20:.0f} MiB",
-    }
-    return {
-        "Found": found,
-        "Parameters": {"preset": summary["preset"]}
-        | {k: _shown(v) for k, v in summary["parameters"].items()},
-        "Versions": summary["versions"],
-    }
-
-
-def peak_memory() -> int | None:
-    """The most memory that this process has held, in bytes; None where it is not known."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
-
-
-def _shown(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
 def _number(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.6g}"
-
-
-def _plain(value: Any) -> Any:
-    """Only what JSON knows: no NaN, no numpy."""
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 
-def with_options(message: str, options: Mapping[str, str]) -> str:
+def in_shell_words(message: str, options: Mapping[str, str]) -> str:
     """``alpha=0.1`` and ``skip_bad=True`` as ``--alpha 0.1`` and ``--skip-bad``.
 
     Parameters
@@ -33,4 +33,4 @@ def about(shown: str, options: Mapping[str, str]) -> Iterator[None]:
         yield
     except (ValueError, TypeError) as error:
         message = re.sub(r"\bX(?=\[\d+\]|(?<=^X) must )", lambda _: shown, str(error))
-        raise type(error)(with_options(message, options)) from error
+        raise type(error)(in_shell_words(message, options)) from error

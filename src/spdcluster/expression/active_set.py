@@ -18,14 +18,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spdcluster.expression.cholesky import (
+    append_atom,
+    remove_atom,
+    solve_factored,
+    solve_transposed,
+    solve_upper,
+)
 from spdcluster.expression.compiled import compiled
 
-# A pivot below this share of its diagonal entry means an atom that depends on the others. Floored there,
-# the step follows the flat direction until some coefficient reaches zero and leaves: no special case.
-PIVOT_FLOOR = 1e-13
-
 # Fewer chunks hide violators, more fill the working set in vain; measured on 1024 textures.
-CHUNK_COLUMNS, MAX_ADDED = 32, 4
+CHUNK_COLUMNS, MAX_ADDED, ATOMS_FOR_ONE_MORE = 32, 4, 12
+
+ODD = 8
 
 # Rounding in the gradient at the atoms, as a share of the penalty, from which on the code is refined.
 REFINE = 1e-12
@@ -37,78 +42,26 @@ SOLVED, STOPPED, OUT_OF_ROOM = 0, 1, 2
 
 
 @compiled
-def append_atom(
-    L: NDArray[Any], m: int, column: NDArray[Any], diagonal: float
-) -> None:  # pragma: no cover
-    """Grow the Cholesky factor ``L`` (m, m) by an atom with kernel values `column` (m,)."""
-    for a in range(m):
-        value = column[a]
-        for b in range(a):
-            value -= L[a, b] * L[m, b]
-        L[m, a] = value / L[a, a]
-    pivot = diagonal
-    for a in range(m):
-        pivot -= L[m, a] * L[m, a]
-    L[m, m] = np.sqrt(max(pivot, PIVOT_FLOOR * diagonal, 1e-300))
-
-
-@compiled
-def remove_atom(L: NDArray[Any], m: int, position: int) -> None:  # pragma: no cover
-    """Shrink the factor of m atoms by one; the trailing part takes a rank-one update (Givens)."""
-    spare = np.empty(m - position - 1)
-    for a in range(position + 1, m):
-        spare[a - position - 1] = L[a, position]
-    for a in range(position, m - 1):
-        for b in range(position):
-            L[a, b] = L[a + 1, b]
-        for b in range(position, a + 1):
-            L[a, b] = L[a + 1, b + 1]
-    n = m - 1 - position
-    for j in range(n):
-        pivot = L[position + j, position + j]
-        r = np.sqrt(pivot * pivot + spare[j] * spare[j])
-        cos, sin = pivot / r, spare[j] / r
-        L[position + j, position + j] = r
-        for i in range(j + 1, n):
-            below = L[position + i, position + j]
-            L[position + i, position + j] = cos * below + sin * spare[i]
-            spare[i] = cos * spare[i] - sin * below
-
-
-@compiled
-def solve_factored(L: NDArray[Any], m: int, x: NDArray[Any]) -> None:  # pragma: no cover
-    """Solve ``L L^T y = x`` in place for the leading m entries."""
-    for a in range(m):
-        value = x[a]
-        for b in range(a):
-            value -= L[a, b] * x[b]
-        x[a] = value / L[a, a]
-    for a in range(m - 1, -1, -1):
-        x[a] /= L[a, a]
-        value = x[a]
-        for b in range(a):
-            x[b] -= L[a, b] * value
-
-
-@compiled
 def settle_signs(
     k: NDArray[Any],
     lam: float,
     atoms: NDArray[Any],
     c: NDArray[Any],
     signs: NDArray[Any],
-    L: NDArray[Any],
+    U: NDArray[Any],
     m: int,
+    y: NDArray[Any],
     target: NDArray[Any],
 ) -> int:  # pragma: no cover
     """Solve on the atoms, dropping those whose coefficient changes sign, until none does.
 
-    `atoms`, `c`, `signs` (m of each are in use) and the factor `L` are changed in place; returns m.
+    `atoms`, `c`, `signs` (m of each are in use) and the factor `U` are changed in place; returns m.
     """
+    for a in range(m):
+        y[a] = k[atoms[a]] - lam * signs[a]
+    solve_transposed(U, m, y)
     while m > 0:
-        for a in range(m):
-            target[a] = k[atoms[a]] - lam * signs[a]
-        solve_factored(L, m, target)
+        solve_upper(U, m, y, target)
         # walk from c to the target until the first coefficient reaches zero
         step, leaving = 1.0, -1
         for a in range(m):
@@ -120,7 +73,7 @@ def settle_signs(
             c[a] += step * (target[a] - c[a])
         if leaving < 0:
             return m
-        remove_atom(L, m, leaving)
+        remove_atom(U, m, leaving, y)
         for a in range(leaving, m - 1):
             atoms[a], c[a], signs[a] = atoms[a + 1], c[a + 1], signs[a + 1]
         m -= 1
@@ -156,25 +109,48 @@ def gradient(
 
 
 @compiled
-def worst_of_chunks(g: NDArray[Any], limit: float, worst: NDArray[Any]) -> int:  # pragma: no cover
-    """The largest ``|g_j| > limit`` of each chunk of columns; returns how many there are."""
-    found = 0
+def worst_of_chunks(
+    g: NDArray[Any], limit: float, room: int, worst: NDArray[Any]
+) -> int:  # pragma: no cover
+    """The largest ``|g_j| > limit`` of each chunk of columns, the `room` largest of these; how many."""
+    found, least = 0, 0
     n = len(g)
     for start in range(0, n, CHUNK_COLUMNS):
-        best, where = limit, -1
-        high = 0.0
         stop = min(n, start + CHUNK_COLUMNS)
+        # counting runs in vector instructions, a maximum of floats does not
+        beyond = 0
         for j in range(start, stop):
-            high = max(high, abs(g[j]))
-        if high > best:
-            for j in range(start, stop):
-                if abs(g[j]) == high:
-                    where = j
-                    break
-        if where >= 0:
-            worst[found] = where
+            beyond += abs(g[j]) > limit
+        if beyond == 0:
+            continue
+        best, at = limit, start
+        for j in range(start, stop):
+            if abs(g[j]) > best:
+                best, at = abs(g[j]), j
+        if found < room:
+            worst[found] = at
             found += 1
+        elif best > abs(g[worst[least]]):
+            worst[least] = at
+        if found == room:
+            for f in range(found):
+                if abs(g[worst[f]]) < abs(g[worst[least]]):
+                    least = f
     return found
+
+
+@compiled
+def largest_beyond(g: NDArray[Any], limit: float) -> float:  # pragma: no cover
+    """The largest ``|g_j|``, or the limit if none is beyond it."""
+    largest, n = limit, len(g)
+    for start in range(0, n, CHUNK_COLUMNS):
+        stop, beyond = min(n, start + CHUNK_COLUMNS), 0
+        for j in range(start, stop):
+            beyond += abs(g[j]) > largest
+        if beyond > 0:
+            for j in range(start, stop):
+                largest = max(largest, abs(g[j]))
+    return largest
 
 
 @compiled
@@ -190,8 +166,9 @@ def solve_row(
     c: NDArray[Any],
     signs: NDArray[Any],
     m: int,
-    L: NDArray[Any],
+    U: NDArray[Any],
     g: NDArray[Any],
+    y: NDArray[Any],
     work: NDArray[Any],
     worst: NDArray[Any],
 ) -> tuple[int, int, int]:  # pragma: no cover
@@ -212,43 +189,36 @@ def solve_row(
             work[a] = g[atoms[a]] - mu * c[a] - lam * signs[a]
             error = max(error, abs(work[a]))
             g[atoms[a]] = 0.0
-        found = worst_of_chunks(g, lam + slack, worst)
-        if found == 0 or m + min(found, MAX_ADDED) > capacity:
+        # near the end one violator at a time: alone, it always moves the way of its sign
+        room = max(MAX_ADDED, m // ATOMS_FOR_ONE_MORE) if 2 * rounds < max_rounds else 1
+        found = worst_of_chunks(g, lam + slack, min(room, len(worst)), worst)
+        if found == 0 or m + found > capacity:
             for a in range(m):
                 g[atoms[a]] = work[a] + mu * c[a] + lam * signs[a]
             if found > 0:
                 return m, rounds, OUT_OF_ROOM
             if error > REFINE * lam:
-                polish(L, m, work, c, signs)
+                polish(U, m, work, c, signs)
                 gradient(K, k, atoms, c, m, g)
             return m, rounds, SOLVED
-        # near the end one violator at a time: alone, it always moves the way of its sign
-        room = MAX_ADDED if 2 * rounds < max_rounds else 1
-        while found > room:
-            least = 0
-            for f in range(1, found):
-                if abs(g[worst[f]]) < abs(g[worst[least]]):
-                    least = f
-            found -= 1
-            worst[least] = worst[found]
         for f in range(found):
             j = worst[f]
             for a in range(m):
                 work[a] = K[atoms[a], j]
-            append_atom(L, m, work, K[j, j] + mu)
+            append_atom(U, m, work, K[j, j] + mu)
             atoms[m], c[m], signs[m] = j, 0.0, np.sign(g[j])
             m += 1
-        m = settle_signs(k, lam, atoms, c, signs, L, m, work)
+        m = settle_signs(k, lam, atoms, c, signs, U, m, y, work)
     gradient(K, k, atoms, c, m, g)
     return m, max_rounds, STOPPED
 
 
 @compiled
 def polish(
-    L: NDArray[Any], m: int, residual: NDArray[Any], c: NDArray[Any], signs: NDArray[Any]
+    U: NDArray[Any], m: int, residual: NDArray[Any], c: NDArray[Any], signs: NDArray[Any]
 ) -> None:  # pragma: no cover
     """One step of iterative refinement, kept only if no coefficient changes sign."""
-    solve_factored(L, m, residual)
+    solve_factored(U, m, residual)
     for a in range(m):
         if (c[a] + residual[a]) * signs[a] <= 0.0:
             return
@@ -278,10 +248,9 @@ def row_value(
         k_c += k[j] * c[a]
         c_g += g[j] * c[a]
         g[j] -= mu * c[a]
-    steepest = 0.0
-    for j in range(len(g)):
-        if j != own:
-            steepest = max(steepest, abs(g[j]))
+    if own >= 0:
+        g[own] = 0.0
+    steepest = largest_beyond(g, lam)
     for a in range(m):
         g[atoms[a]] += mu * c[a]
     residual = k_own - k_c - c_g  # |phi_i - sum_j c_j phi_j|^2, as c.K.c = k.c - c.g
@@ -295,7 +264,7 @@ def duality_gap(values: NDArray[Any], lam: NDArray[Any]) -> NDArray[np.float64]:
     """Primal minus dual value of rows, shape (r,), from `values` (r, 4).
 
     The columns are the primal value, ``<r, phi_i>``, ``|r|^2`` (with the elastic term) and the largest
-    ``|g_j|``. The elastic net is the lasso on features extended by ``sqrt(mu)`` times the identity; see
+    ``|g_j|`` (or the penalty, where none is beyond it). The elastic net is the lasso on features extended by ``sqrt(mu)`` times the identity; see
     docs/method.md for the dual.
     """
     primal, inner, square, steepest = values.T
@@ -375,9 +344,10 @@ def new_codes(r: int, capacity: int) -> tuple[NDArray[Any], ...]:  # pragma: no 
 
 @compiled
 def new_scratch(n: int, capacity: int) -> tuple[NDArray[Any], ...]:  # pragma: no cover
-    """Factor, work and signs for the atoms; gradient and worst columns."""
+    """Factor, two work vectors and signs for the atoms; gradient and worst columns."""
     return (
-        np.zeros((capacity, capacity)),
+        np.zeros((capacity, capacity + ODD)),
+        np.zeros(capacity),
         np.zeros(capacity),
         np.zeros(capacity),
         np.zeros(n),
@@ -392,15 +362,15 @@ def solve_one(
 ) -> None:  # pragma: no cover  # fmt: skip
     """Solve one row from a code that may be there already; the answer is row t of `codes`."""
     sizes, all_atoms, all_c, values, rounds, states = codes
-    L, work, signs, g, worst = scratch
+    U, y, work, signs, g, worst = scratch
     atoms, c = all_atoms[t], all_c[t]
     if len(start_atoms) > len(atoms):
         states[t] = OUT_OF_ROOM
         return
-    m = warm_start(K, mu, start_atoms, start_c, atoms, c, signs, L, work)
-    m = settle_signs(k, lam, atoms, c, signs, L, m, work)
+    m = warm_start(K, mu, start_atoms, start_c, atoms, c, signs, U, work)
+    m = settle_signs(k, lam, atoms, c, signs, U, m, y, work)
     m, rounds[t], states[t] = solve_row(
-        K, k, own, lam, mu, SLACK * lam, max_rounds, atoms, c, signs, m, L, g, work, worst
+        K, k, own, lam, mu, SLACK * lam, max_rounds, atoms, c, signs, m, U, g, y, work, worst
     )
     sizes[t] = m
     row_value(k, k_own, own, lam, mu, atoms, c, m, g, values[t])
@@ -415,7 +385,7 @@ def warm_start(
     atoms: NDArray[Any],
     c: NDArray[Any],
     signs: NDArray[Any],
-    L: NDArray[Any],
+    U: NDArray[Any],
     work: NDArray[Any],
 ) -> int:  # pragma: no cover
     """Factor the atoms of a code that is already there; returns their number."""
@@ -423,7 +393,7 @@ def warm_start(
         j = start_atoms[m]
         for a in range(m):
             work[a] = K[atoms[a], j]
-        append_atom(L, m, work, K[j, j] + mu)
+        append_atom(U, m, work, K[j, j] + mu)
         atoms[m], c[m], signs[m] = j, start_c[m], np.sign(start_c[m])
     return len(start_atoms)
 
@@ -460,17 +430,32 @@ def solve_rows_on_path(
     """
     steps, r = lams.shape
     sizes, all_atoms, all_c, values, rounds, states = new_codes(steps * r, capacity)
-    L, work, signs, g, worst = new_scratch(len(K), capacity)
+    U, y, work, signs, g, worst = new_scratch(len(K), capacity)
     atoms, c = np.zeros(capacity, np.int64), np.zeros(capacity)
     for t in range(r):
         i, m = rows[t], 0
         for step in range(steps):
             at, lam, mu = step * r + t, lams[step, t], mus[step, t]
             if step > 0 and mu != mus[step - 1, t]:  # the factor holds the old one
-                m = warm_start(K, mu, atoms[:m].copy(), c[:m].copy(), atoms, c, signs, L, work)
-            m = settle_signs(K[i], lam, atoms, c, signs, L, m, work)
+                m = warm_start(K, mu, atoms[:m].copy(), c[:m].copy(), atoms, c, signs, U, work)
+            m = settle_signs(K[i], lam, atoms, c, signs, U, m, y, work)
             m, rounds[at], states[at] = solve_row(
-                K, K[i], i, lam, mu, SLACK * lam, max_rounds, atoms, c, signs, m, L, g, work, worst
+                K,
+                K[i],
+                i,
+                lam,
+                mu,
+                SLACK * lam,
+                max_rounds,
+                atoms,
+                c,
+                signs,
+                m,
+                U,
+                g,
+                y,
+                work,
+                worst,
             )
             row_value(K[i], K[i, i], i, lam, mu, atoms, c, m, g, values[at])
             sizes[at], all_atoms[at], all_c[at] = m, atoms, c

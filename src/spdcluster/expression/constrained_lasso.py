@@ -18,7 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from spdcluster.expression.active_set import append_atom, remove_atom, solve_factored
+from spdcluster.expression.cholesky import (
+    append_atom,
+    remove_atom,
+    solve_factored,
+    solve_upper,
+)
 from spdcluster.expression.compiled import compiled
 
 Array = NDArray[Any]
@@ -221,12 +226,12 @@ def _inner(atoms: Array, gram: Array, i: int, j: int) -> float:  # pragma: no co
 def _append(
     atoms: Array, gram: Array, factor: Array, indices: Array, size: int, new: int, work: Array
 ) -> bool:  # pragma: no cover
-    """Write the Cholesky row of a new atom; False if the atom depends on the active ones."""
+    """Write the Cholesky column of a new atom; False if the atom depends on the active ones."""
     squared = _inner(atoms, gram, new, new)
     for k in range(size):
         work[k] = _inner(atoms, gram, indices[k], new)
-    append_atom(factor, size, work, squared)
-    return factor[size, size] ** 2 > DEPENDENT * squared and size + 1 < len(factor)
+    pivot = append_atom(factor, size, work, squared)
+    return pivot > DEPENDENT * squared and size + 1 < len(factor)
 
 
 @compiled
@@ -234,7 +239,7 @@ def _delete(
     factor: Array, indices: Array, weights: Array, signs: Array, size: int, drop: int
 ) -> int:  # pragma: no cover
     """Take one atom out of the factor and of the lists; return the new size."""
-    remove_atom(factor, size, drop)
+    remove_atom(factor, size, drop, np.zeros(0))
     for k in range(drop, size - 1):
         indices[k], weights[k], signs[k] = indices[k + 1], weights[k + 1], signs[k + 1]
     return size - 1
@@ -308,14 +313,12 @@ def _exchange(
 ) -> tuple[int, float]:  # pragma: no cover
     """Move along ``T_new = sum_k z_k T_k``, which leaves the residual alone, until a weight is zero.
 
-    The factor's row `size` belongs to the new atom, so that ``L^T z`` equals it. Returns the atom to
+    The factor's column `size` belongs to the new atom, so that ``U z`` equals it. Returns the atom to
     drop (-1 if none shrinks) and the new atom's weight.
     """
-    for k in range(size - 1, -1, -1):
-        z[k] = factor[size, k]
-        for m in range(k + 1, size):
-            z[k] -= factor[m, k] * z[m]
-        z[k] /= factor[k, k]
+    for k in range(size):
+        z[k] = factor[k, size]
+    solve_upper(factor, size, z, z)
     drop, distance = -1, np.inf
     for k in range(size):
         speed = sign * z[k] * signs[k]

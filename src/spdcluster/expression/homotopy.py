@@ -9,14 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spdcluster.expression.active_set import (
-    append_atom,
-    gradient,
-    new_codes,
-    remove_atom,
-    solve_factored,
-    solve_one,
-)
+from spdcluster.expression.active_set import gradient, new_codes, new_scratch, solve_one
+from spdcluster.expression.cholesky import append_atom, remove_atom, solve_factored
 from spdcluster.expression.compiled import compiled
 
 LOWEST = 1e-4  # share of the largest penalty at which a path ends that never needs another atom
@@ -33,7 +27,7 @@ def last_penalty(
 ) -> float:  # pragma: no cover
     """Follow the path of one row down to where it would take more than `most` atoms: that penalty."""
     n = len(k)
-    L, d = np.zeros((most + 1, most + 1)), np.zeros(most + 1)
+    U, d, no_y = np.zeros((most + 1, most + 1)), np.zeros(most + 1), np.zeros(0)
     atoms, c, signs = np.zeros(most + 1, np.int64), np.zeros(most + 1), np.zeros(most + 1)
     g, slope, usable, nothing = k.copy(), np.empty(n), np.ones(n, np.bool_), np.zeros(n)
     if own >= 0:
@@ -51,14 +45,14 @@ def last_penalty(
                 return lam
             for a in range(m):
                 d[a] = K[atoms[a], entering]
-            append_atom(L, m, d, K[entering, entering])
+            pivot = append_atom(U, m, d, K[entering, entering])
             usable[entering] = False
-            if L[m, m] ** 2 > DEPENDENT * K[entering, entering]:
+            if pivot > DEPENDENT * K[entering, entering]:
                 atoms[m], c[m], signs[m] = entering, 0.0, np.sign(g[entering])
                 m += 1
         for a in range(m):
             d[a] = signs[a]
-        solve_factored(L, m, d)
+        solve_factored(U, m, d)
         # how each gradient moves as the penalty falls: ``-d K``
         gradient(K, nothing, atoms, d, m, slope)
         step, entering, leaving = lam * (1.0 - LOWEST), -1, -1
@@ -84,7 +78,7 @@ def last_penalty(
         if leaving >= 0:
             left = atoms[leaving]
             usable[left] = True
-            remove_atom(L, m, leaving)
+            remove_atom(U, m, leaving, no_y)
             for a in range(leaving, m - 1):
                 atoms[a], c[a], signs[a] = atoms[a + 1], c[a + 1], signs[a + 1]
             m -= 1
@@ -100,27 +94,14 @@ def solve_rows_with_atoms(
     r, n = k.shape
     codes, lam = new_codes(r, capacity), np.zeros(r)
     from_nothing, no_c = np.empty(0, np.int64), np.empty(0)
+    scratch = new_scratch(n, capacity)
     for t in range(r):
         lam[t] = last_penalty(K, k[t], k_own[t], own[t], most) * (1.0 + ABOVE)
-        scratch = (
-            np.zeros((capacity, capacity)), np.zeros(capacity), np.zeros(capacity), np.zeros(n),
-            np.zeros(n // 32 + 1, np.int64),
-        )  # fmt: skip
         for _ in range(200):
             solve_one(
-                K,
-                k[t],
-                k_own[t],
-                own[t],
-                lam[t],
-                0.0,
-                max_rounds,
-                from_nothing,
-                no_c,
-                codes,
-                t,
+                K, k[t], k_own[t], own[t], lam[t], 0.0, max_rounds, from_nothing, no_c, codes, t,
                 scratch,
-            )
+            )  # fmt: skip
             if codes[0][t] <= most and codes[5][t] == 0:
                 break
             lam[t] *= 1.1  # dependent atoms let the path end too low; above it there are fewer

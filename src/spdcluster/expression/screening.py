@@ -3,7 +3,7 @@
 Three steps, each for what the one before leaves open:
 
 1. float32 at the representatives of all leaves, shared by the rows of a tile (`at_representatives`);
-   with the bound of `spdcluster.expression.tree` this settles most leaves of most rows;
+   with the bounds of `spdcluster.expression.tree` this settles almost all leaves of most rows;
 2. float32 at the members of the open leaves, row by row (`finish_row`);
 3. float64 wherever float32 with its proved margin cannot tell (`exact_size`).
 
@@ -22,14 +22,17 @@ from spdcluster.expression.active_set import SLACK, SOLVED
 from spdcluster.expression.candidates import make_workspace, solve_on_candidates
 from spdcluster.expression.compiled import compiled
 from spdcluster.expression.gaussian import gaussian_rows_single
-from spdcluster.expression.tree import BLOCK, LEAF
+from spdcluster.expression.tree import BLOCK, LEAF, SUPPORT
 
 UNIT = 2.0**-24  # half an ulp of 1 in float32
 MOST_VIOLATORS = 8  # a row and round
 AGAIN = 3  # state of a row that moved so far that its representatives are to be looked at anew
+ROWS_TOGETHER = 128  # of which bounds are computed leaf after leaf
+FEW_ROWS = 1  # up to so many, a leaf is bounded row by row
+TRANSPOSED = 16
 LOOK = 512  # columns looked at together, row by row
-OPEN_SHARE = 0.3  # of the leaves
-STEEP = 0.75  # share of the penalty at a representative from which on its leaf may hold a violator
+OPEN_SHARE = 0.03  # of the leaves
+LOOK_AROUND = 8  # leaves nearest to an atom, where violators are looked for first
 HOT = 0.9  # share of the penalty from which on a leaf may soon hold a violator
 
 
@@ -114,9 +117,7 @@ def make_lens(n_leaves: int, p: int, capacity: int) -> Any:  # pragma: no cover
 
 @compiled
 def look_at_leaves(
-    points: NDArray[Any],
-    members: NDArray[Any],
-    leaf_starts: NDArray[Any],
+    tree: Any,
     n_open: int,
     own: int,
     lam: float,
@@ -132,7 +133,7 @@ def look_at_leaves(
     The violators go to ``lens.found``, the largest ``|g|`` of each leaf, less what the residual has
     moved, to `bound` (unless it is empty). Returns how many violators, and the largest ``|g|``.
     """
-    m = codes.sizes[t]
+    points, leaf_starts, m = tree.points, tree.leaf_starts, codes.sizes[t]
     atoms, c = codes.atoms[t, :m], codes.c[t, :m]
     lens.active[0] = points[own]
     for a in range(m):
@@ -141,7 +142,7 @@ def look_at_leaves(
     count, steepest, per_block = 0, lam, LOOK // LEAF
     for start in range(0, n_open, per_block):
         width = min(per_block, n_open - start)
-        copy_leaves(members, lens.leaves, start, width, lens.columns)
+        copy_leaves(tree.members, lens.leaves, start, width, lens.columns)
         gaussian_rows_single(lens.active[: m + 1], lens.columns, width * LEAF, lens.K, lens.bits)
         gradient_single(lens.K, 0, 0, m, lens.local, lens.c, lens.g[: width * LEAF])
         for o in range(width):
@@ -191,10 +192,7 @@ def copy_leaves(
 
 @compiled
 def refine(
-    points: NDArray[Any],
-    members: NDArray[Any],
-    leaf_starts: NDArray[Any],
-    neighbours: NDArray[Any],
+    tree: Any,
     own: int,
     lam: float,
     mu: float,
@@ -206,9 +204,10 @@ def refine(
     lens: Any,
     space: Any,
 ) -> float:  # pragma: no cover
-    """Solve a row again and again on the violators in the leaves around its atoms, until none is left.
+    """Solve a row again and again on its violators, until none is left in the leaves that are looked at.
 
-    The first `n_hot` leaves of ``lens.leaves`` are looked at too. Returns how far the residual moved.
+    These are those around its atoms and the first `n_hot` of ``lens.leaves``. Returns how far the residual
+    moved.
     """
     moved = 0.0
     nothing = np.empty(0, np.float32)
@@ -219,15 +218,14 @@ def refine(
             lens.marks[lens.leaves[o]] = mark
         m = codes.sizes[t]
         for a in range(-1, m):
-            for leaf in neighbours[own if a < 0 else codes.atoms[t, a]]:
+            centre = tree.leaf_of[own if a < 0 else codes.atoms[t, a]]
+            for leaf in tree.neighbours[centre, :LOOK_AROUND]:
                 if lens.marks[leaf] != mark:
                     lens.marks[leaf] = mark
                     lens.leaves[n] = leaf
                     n += 1
         error = gradient_error(codes.c[t, :m], kernel_margin)
-        count, _ = look_at_leaves(
-            points, members, leaf_starts, n, own, lam, error, codes, t, lens, nothing, 0.0
-        )
+        count, _ = look_at_leaves(tree, n, own, lam, error, codes, t, lens, nothing, 0.0)
         if count == 0:
             return moved
         for a in range(m):
@@ -235,55 +233,157 @@ def refine(
         for a in range(count):
             space.candidates[m + a] = lens.found[a]
         moved += solve_on_candidates(
-            points, own, m + count, lam, mu, max_rounds, codes, t, space
+            tree.points, own, m + count, lam, mu, max_rounds, codes, t, space
         ) * (1.0 + 1e-9) + 1e-8  # fmt: skip
         if codes.states[t] != SOLVED:
             return moved
 
 
 @compiled
-def refine_rows(
-    points: NDArray[Any],
-    members: NDArray[Any],
-    leaf_starts: NDArray[Any],
-    neighbours: NDArray[Any],
-    rows: NDArray[Any],
+def bound_leaves(
+    tree: Any,
     todo: NDArray[Any],
     lam: NDArray[Any],
-    mu: NDArray[Any],
-    max_rounds: int,
     kernel_margin: float,
     gradients: NDArray[Any],
     codes: Any,
-    stop: NDArray[Any],
+    bounds: NDArray[Any],
 ) -> None:  # pragma: no cover
-    """`refine` the rows `todo` of a tile, looking at leaves of steep representatives too.
+    """Bounds of ``|g|`` in all leaves for the rows `todo` of a tile, from `gradients`: `bounds` (r, L).
 
-    `gradients` (r, L) holds ``|g|`` at the representatives; (0, 0) if they are not known.
+    The bound by the leaf's own representative, and where that leaves it open, by those around it.
     """
-    capacity, p = codes.atoms.shape[1], points.shape[1]
-    space = make_workspace(len(points), p, capacity + MOST_VIOLATORS, capacity)
-    lens = make_lens(len(members), p, capacity)
-    for s in range(len(todo)):
-        if stop[0]:
-            break
-        t, n_steep = todo[s], 0
-        if len(gradients) > 0:
-            n_steep = list_open(gradients[s], np.float32(STEEP * lam[t]), lens.leaves)
-        codes.states[t] = SOLVED
-        refine(
-            points, members, leaf_starts, neighbours, rows[t], lam[t], mu[t], max_rounds,
-            kernel_margin, n_steep, codes, t, lens, space,
-        )  # fmt: skip
+    r, n_leaves = gradients.shape
+    residuals, errors, limits = (
+        np.empty(r, np.float32), np.empty(r, np.float32), np.empty(r, np.float32),
+    )  # fmt: skip
+    for s in range(r):
+        t = todo[s]
+        residuals[s] = np.sqrt(max(codes.values[t, 2], 0.0) + 1e-13) * (1.0 + 1e-6)
+        errors[s] = gradient_error(codes.c[t, : codes.sizes[t]], kernel_margin) * (1.0 + 1e-6)
+        limits[s] = (lam[t] - errors[s]) * (1.0 - 1e-6)
+    # rows innermost, so that one leaf serves them all in vector instructions
+    g = np.empty((n_leaves, min(r, ROWS_TOGETHER)), np.float32)
+    around, worst = np.empty((SUPPORT, g.shape[1]), np.float32), np.empty(g.shape[1], np.float32)
+    high = np.empty((TRANSPOSED, g.shape[1]), np.float32)
+    for first_row in range(0, r, ROWS_TOGETHER):
+        n = min(r - first_row, ROWS_TOGETHER)
+        rows = slice(first_row, first_row + n)
+        transpose(gradients[rows], g)
+        residual, error, limit, out = residuals[rows], errors[rows], limits[rows], bounds[rows]
+        for first in range(0, n_leaves, TRANSPOSED):
+            last = min(n_leaves, first + TRANSPOSED)
+            for leaf in range(first, last):
+                n_open = bound_by_own(
+                    g, leaf, tree.reach[leaf], residual, limit, n, high, leaf - first
+                )
+                if n_open > FEW_ROWS:
+                    bound_by_many(
+                        tree, g, leaf, residual, error, n, around, worst, high, leaf - first
+                    )
+                elif n_open > 0:
+                    for t in range(n):
+                        if high[leaf - first, t] > limit[t]:
+                            bound_by_some(
+                                tree, g, leaf, residual[t], error[t], t, high, leaf - first
+                            )
+            for t in range(n):
+                for leaf in range(first, last):
+                    out[t, leaf] = high[leaf - first, t]
+
+
+@compiled
+def transpose(rows: NDArray[Any], out: NDArray[Any]) -> None:  # pragma: no cover
+    """``out[:, :r] = rows.T`` in blocks that stay in the cache: `rows` (r, n), `out` (n, >= r)."""
+    r, n = rows.shape
+    for first in range(0, n, TRANSPOSED):
+        last = min(n, first + TRANSPOSED)
+        for t in range(r):
+            for j in range(first, last):
+                out[j, t] = rows[t, j]
+
+
+@compiled
+def bound_by_own(
+    g: NDArray[Any], leaf: int, reach: float, residual: NDArray[Any], limit: NDArray[Any], n: int,
+    high: NDArray[Any], at: int,
+) -> int:  # pragma: no cover  # fmt: skip
+    """Bounds of n rows in a leaf by its representative, into ``high[at]``; in how many rows it is open."""
+    n_open = 0
+    for t in range(n):
+        bound = abs(g[leaf, t]) + residual[t] * reach
+        high[at, t] = bound
+        n_open += bound > limit[t]
+    return n_open
+
+
+@compiled
+def bound_by_many(
+    tree: Any, g: NDArray[Any], leaf: int, residual: NDArray[Any], error: NDArray[Any], n: int,
+    around: NDArray[Any], worst: NDArray[Any], high: NDArray[Any], at: int,
+) -> None:  # pragma: no cover  # fmt: skip
+    """Lower the bounds ``high[at]`` of n rows in a leaf by what the representatives around it know."""
+    w, n_around = tree.weights, min(SUPPORT, tree.neighbours.shape[1])
+    for a in range(SUPPORT):
+        source = tree.neighbours[leaf, a] if a < n_around else leaf  # its weight is zero then
+        for t in range(n):
+            around[a, t] = g[source, t]
+    for t in range(n):
+        worst[t] = 0.0
+    for lane in range(LEAF):
+        w0, w1, w2, w3 = w[leaf, 0, lane], w[leaf, 1, lane], w[leaf, 2, lane], w[leaf, 3, lane]
+        w4, w5, w6, w7 = w[leaf, 4, lane], w[leaf, 5, lane], w[leaf, 6, lane], w[leaf, 7, lane]
+        w8, w9, wa, wb = w[leaf, 8, lane], w[leaf, 9, lane], w[leaf, 10, lane], w[leaf, 11, lane]
+        wc, wd, we, wf = w[leaf, 12, lane], w[leaf, 13, lane], w[leaf, 14, lane], w[leaf, 15, lane]
+        rest = tree.unexplained[leaf, lane]
+        for t in range(n):
+            x = (w0 * around[0, t] + w1 * around[1, t]) + (w2 * around[2, t] + w3 * around[3, t])
+            x += (w4 * around[4, t] + w5 * around[5, t]) + (w6 * around[6, t] + w7 * around[7, t])
+            y = (w8 * around[8, t] + w9 * around[9, t]) + (wa * around[10, t] + wb * around[11, t])
+            y += (wc * around[12, t] + wd * around[13, t]) + (
+                we * around[14, t] + wf * around[15, t]
+            )
+            bound = abs(x + y) + residual[t] * rest
+            worst[t] = bound if bound > worst[t] else worst[t]
+    # each g is wrong by `error` at most, and so are they together for every unit of weight
+    weight = tree.weight_sums[leaf]
+    for t in range(n):
+        bound = worst[t] * np.float32(1.0 + 1e-5) + weight * error[t]
+        high[at, t] = bound if bound < high[at, t] else high[at, t]
+
+
+@compiled
+def bound_by_some(
+    tree: Any, g: NDArray[Any], leaf: int, residual: float, error: float, t: int,
+    high: NDArray[Any], at: int,
+) -> None:  # pragma: no cover  # fmt: skip
+    """`bound_by_many` for row t alone."""
+    w = tree.weights
+    # one name a lane: the compiler makes one vector instruction of these eight, not of a loop
+    x0 = x1 = x2 = x3 = x4 = x5 = x6 = x7 = np.float32(0.0)
+    for a in range(min(SUPPORT, tree.neighbours.shape[1])):
+        y = g[tree.neighbours[leaf, a], t]
+        x0 += y * w[leaf, a, 0]
+        x1 += y * w[leaf, a, 1]
+        x2 += y * w[leaf, a, 2]
+        x3 += y * w[leaf, a, 3]
+        x4 += y * w[leaf, a, 4]
+        x5 += y * w[leaf, a, 5]
+        x6 += y * w[leaf, a, 6]
+        x7 += y * w[leaf, a, 7]
+    rest = tree.unexplained
+    x0, x1 = abs(x0) + residual * rest[leaf, 0], abs(x1) + residual * rest[leaf, 1]
+    x2, x3 = abs(x2) + residual * rest[leaf, 2], abs(x3) + residual * rest[leaf, 3]
+    x4, x5 = abs(x4) + residual * rest[leaf, 4], abs(x5) + residual * rest[leaf, 5]
+    x6, x7 = abs(x6) + residual * rest[leaf, 6], abs(x7) + residual * rest[leaf, 7]
+    worst = max(max(max(x0, x1), max(x2, x3)), max(max(x4, x5), max(x6, x7)))
+    worst = np.float32(worst * np.float32(1.0 + 1e-5) + tree.weight_sums[leaf] * error)
+    high[at, t] = min(high[at, t], worst)
 
 
 @compiled
 def finish_rows(
-    points: NDArray[Any],
-    members: NDArray[Any],
-    leaf_starts: NDArray[Any],
-    neighbours: NDArray[Any],
-    reach: NDArray[Any],
+    tree: Any,
     rows: NDArray[Any],
     todo: NDArray[Any],
     lam: NDArray[Any],
@@ -294,22 +394,19 @@ def finish_rows(
     codes: Any,
     stop: NDArray[Any],
 ) -> None:  # pragma: no cover
-    """Prove the rows `todo` over all columns, solving again those that have violators, until none has.
+    """Prove the rows `todo` over all columns, solving again those that have violators.
 
-    `bounds` (r, L) holds ``|g|`` at the representatives and is used up. The state of a row ends as SOLVED,
-    AGAIN (its residual moved so far that many leaves are open: look at the representatives anew) or
-    what its last solution ended with.
+    `bounds` (r, L) are those of `bound_leaves` and are used up. The state of a row ends as SOLVED, AGAIN
+    (its residual moved so far that many leaves are open: look at the representatives anew) or what its
+    last solution ended with.
     """
-    capacity, n_leaves, p = codes.atoms.shape[1], len(reach), points.shape[1]
-    space = make_workspace(len(points), p, capacity + MOST_VIOLATORS, capacity)
+    capacity, n_leaves, p = codes.atoms.shape[1], bounds.shape[1], tree.points.shape[1]
+    space = make_workspace(p, capacity + MOST_VIOLATORS, capacity)
     lens = make_lens(n_leaves, p, capacity)
     for s in range(len(todo)):
         if stop[0]:
             break
         t, bound = todo[s], bounds[s]
-        residual = np.float32(np.sqrt(max(codes.values[t, 2], 0.0) + 1e-13) * (1.0 + 1e-6))
-        for leaf in range(n_leaves):
-            bound[leaf] += residual * reach[leaf]
         moved, first_time, codes.states[t] = 0.0, True, SOLVED
         while True:
             error = gradient_error(codes.c[t, : codes.sizes[t]], kernel_margin)
@@ -321,9 +418,8 @@ def finish_rows(
                 break
             first_time = False
             count, codes.values[t, 3] = look_at_leaves(
-                points, members, leaf_starts, n_open, rows[t], lam[t], error, codes, t, lens, bound,
-                moved,
-            )  # fmt: skip
+                tree, n_open, rows[t], lam[t], error, codes, t, lens, bound, moved
+            )
             if count == 0:
                 break
             n_hot = 0
@@ -333,9 +429,18 @@ def finish_rows(
                     lens.leaves[n_hot] = leaf
                     n_hot += 1
             moved += refine(
-                points, members, leaf_starts, neighbours, rows[t], lam[t], mu[t], max_rounds,
-                kernel_margin, n_hot, codes, t, lens, space,
-            )  # fmt: skip
+                tree,
+                rows[t],
+                lam[t],
+                mu[t],
+                max_rounds,
+                kernel_margin,
+                n_hot,
+                codes,
+                t,
+                lens,
+                space,
+            )
             if codes.states[t] != SOLVED:
                 break
 
@@ -343,11 +448,16 @@ def finish_rows(
 @compiled
 def list_open(bound: NDArray[Any], limit: float, leaves: NDArray[Any]) -> int:  # pragma: no cover
     """Write the leaves whose bound is above the limit; returns how many."""
-    count = 0
-    for leaf in range(len(bound)):
-        if bound[leaf] > limit:
-            leaves[count] = leaf
-            count += 1
+    count, n = 0, len(bound)
+    for start in range(0, n, 32):
+        stop, beyond = min(n, start + 32), 0
+        for leaf in range(start, stop):  # in vector instructions
+            beyond += bound[leaf] > limit
+        if beyond > 0:
+            for leaf in range(start, stop):
+                if bound[leaf] > limit:
+                    leaves[count] = leaf
+                    count += 1
     return count
 
 
@@ -456,27 +566,3 @@ def keep_worst(
     if value > kept[least]:
         columns[least], kept[least] = column, value
     return count
-
-
-@compiled
-def nearest_leaves(
-    representatives: NDArray[Any], n_leaves: int, rows: NDArray[Any], count: int
-) -> NDArray[Any]:  # pragma: no cover
-    """The `count` leaves of nearest representative of each row (r, p), float32: (r, count)."""
-    r = len(rows)
-    K, bits = np.empty((r, BLOCK), np.float32), np.empty(BLOCK, np.int32)
-    best = np.full((r, count), np.float32(-1.0))
-    leaves = np.zeros((r, count), np.int64)
-    for block in range(len(representatives)):
-        gaussian_rows_single(rows, representatives[block], BLOCK, K, bits)
-        first = block * BLOCK
-        width = min(BLOCK, n_leaves - first)
-        for t in range(r):
-            for j in range(width):
-                if K[t, j] > best[t, count - 1]:
-                    a = count - 1
-                    while a > 0 and best[t, a - 1] < K[t, j]:
-                        best[t, a], leaves[t, a] = best[t, a - 1], leaves[t, a - 1]
-                        a -= 1
-                    best[t, a], leaves[t, a] = K[t, j], first + j
-    return leaves

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+
+from spdcluster.blas import single_threaded_blas
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -32,11 +33,11 @@ def run_chunks(
     under way end soon, and the others are never begun. BLAS runs on one thread meanwhile. `sizes` counts the rows of each task for the progress bar.
     """
     if len(tasks) == 1 and not verbose:
-        with threadpool_limits(1, user_api="blas"):
+        with single_threaded_blas():
             return [work(task) for task in tasks]
     counts = list(sizes) if sizes is not None else [1] * len(tasks)
     bar = _progress(int(np.sum(counts)), description) if verbose else None
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_jobs) as pool:
+    with single_threaded_blas(), ThreadPoolExecutor(n_jobs) as pool:
         futures = [pool.submit(work, task) for task in tasks]
         try:
             _follow(futures, counts, bar)

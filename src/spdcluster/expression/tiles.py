@@ -1,34 +1,30 @@
 """Exact codes of any number of points under the Gaussian kernel, without its N x N matrix.
 
-Points are sorted by a tree and taken in tiles of neighbours. Each row is solved exactly on a few
-candidates: at first the members of the leaves nearest to it, then, as long as any representative of any
-leaf violates its optimality conditions, those of the leaves found. At last it is proved over all N
-columns, with its neighbours, which share kernel values; rows with violators are solved again, until
-there are none. Tiles share nothing, so that threads need no locks and no result depends on their number.
+Points are sorted by a tree and taken in tiles of neighbours. The rows of a tile are solved on the columns
+around it (`local`), then proved over all N columns (`screening`); rows with violators are solved again,
+until there are none. Tiles share nothing, so that threads need no locks and no result depends on their
+number.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spdcluster.expression import active_set
-from spdcluster.expression.candidates import Codes, solve_rows_on_leaves
+from spdcluster.expression.candidates import Codes
 from spdcluster.expression.codes import RowCodes, Solution
 from spdcluster.expression.dense import FIRST_CAPACITY
+from spdcluster.expression.local import columns_around, solve_rows_locally
 from spdcluster.expression.screening import (
     AGAIN,
     at_representatives,
+    bound_leaves,
     finish_rows,
-    nearest_leaves,
-    refine_rows,
     single_margin,
 )
 from spdcluster.expression.threads import run_chunks
 from spdcluster.expression.tree import LeafTree, build_tree
 
 TILE = 512
-NEAREST_LEAVES = 24  # of each point: around its atoms, a code is refined first
-NOT_KNOWN = np.empty((0, 0), np.float32)
-FIRST_LEAVES = 6  # of these, for the first solution
 
 
 def solve_tiles(
@@ -48,7 +44,7 @@ def solve_tiles(
         The kernel is ``exp(-|u - v|^2)``.
     alphas : ndarray, shape (N,)
     """
-    tree = build_tree(vectors)
+    tree = build_tree(vectors, n_jobs)
     n = len(vectors)
     lam, mu = alphas[tree.order] * l1_ratio / 2.0, alphas[tree.order] * (1.0 - l1_ratio) / 2.0
     codes = RowCodes(n, n)
@@ -56,15 +52,8 @@ def solve_tiles(
 
     stop = np.zeros(1, np.bool_)
 
-    def near(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        return nearest_leaves(
-            tree.representatives, len(tree.reach), tree.points_single[rows], NEAREST_LEAVES
-        )
-
-    neighbours = np.concatenate(run_chunks(near, tiles, n_jobs=n_jobs))
-
     def solve(rows: NDArray[np.int64]) -> "Tile":
-        tile = Tile(tree, neighbours, rows, lam[rows], mu[rows], max_rounds, stop)
+        tile = Tile(tree, rows, lam[rows], mu[rows], max_rounds, stop)
         tile.solve()
         return tile
 
@@ -91,7 +80,6 @@ class Tile:
     def __init__(
         self,
         tree: LeafTree,
-        neighbours: NDArray[np.int64],
         rows: NDArray[np.int64],
         lam: NDArray[np.float64],
         mu: NDArray[np.float64],
@@ -99,7 +87,7 @@ class Tile:
         stop: NDArray[np.bool_],
     ) -> None:
         self.stop = stop
-        self.tree, self.neighbours = tree, neighbours
+        self.tree = tree
         self.rows, self.lam, self.mu = rows, lam, mu
         self.margin = single_margin(tree.points.shape[1], tree.largest_norm)
         self.max_rounds = max_rounds
@@ -115,41 +103,23 @@ class Tile:
 
     def solve(self) -> None:
         """Solve all rows and prove them over all N columns."""
-        tree = self.tree
-        everyone = np.arange(len(self.rows))
-        near = tree.centre[self.neighbours[self.rows, :FIRST_LEAVES]]
-        self._solve(everyone, near, np.full(len(everyone), near.shape[1]))
-        self._refine(everyone, NOT_KNOWN)
-        self._refine(everyone, np.abs(self._at_representatives(everyone)))
-        todo = everyone
+        self._solve_locally()
+        todo = np.arange(len(self.rows))
         while len(todo) and not self.stop[0]:
             todo = self._finish(todo)
 
-    def _refine(self, todo: NDArray[np.int64], steepness: NDArray[np.float32]) -> None:
-        """Solve rows on the violators around their atoms, and in the leaves of steep representatives."""
-        tree = self.tree
+    def _solve_locally(self) -> None:
+        """Solve the rows on the columns around the tile."""
+        local = columns_around(self.tree, self.rows)
+        order = np.argsort(local.positions)
+        own = order[np.searchsorted(local.positions, self.rows, sorter=order)]
+        todo = np.arange(len(self.rows))
         while len(todo) and not self.stop[0]:
-            refine_rows(
-                tree.points, tree.members, tree.leaf_starts, self.neighbours, self.rows, todo,
-                self.lam, self.mu, self.max_rounds, self.margin, steepness, self.codes, self.stop,
+            solve_rows_locally(
+                self.tree, local, own, todo, self.lam, self.mu, self.max_rounds, self.margin,
+                self.codes, self.stop,
             )  # fmt: skip
-            full = self.codes.states[todo] == active_set.OUT_OF_ROOM
-            todo, steepness = todo[full], steepness[full] if len(steepness) else NOT_KNOWN
-            if len(todo):
-                self._make_room()
-
-    def _solve(
-        self, todo: NDArray[np.int64], more: NDArray[np.int64], counts: NDArray[np.int64]
-    ) -> None:
-        """Solve rows on their atoms and the leaves of those and of ``more[t, :counts[t]]``."""
-        tree = self.tree
-        while len(todo) and not self.stop[0]:
-            solve_rows_on_leaves(
-                tree.points, tree.leaf_starts, tree.leaf_of, self.rows, todo, self.lam, self.mu,
-                self.max_rounds, more, counts, self.codes, self.stop,
-            )  # fmt: skip
-            full = self.codes.states[todo] == active_set.OUT_OF_ROOM
-            todo, more, counts = todo[full], more[full], counts[full]
+            todo = todo[self.codes.states[todo] == active_set.OUT_OF_ROOM]
             if len(todo):
                 self._make_room()
 
@@ -170,10 +140,12 @@ class Tile:
     def _finish(self, todo: NDArray[np.int64]) -> NDArray[np.int64]:
         """Prove rows over all columns; which of them have to be looked at once more."""
         tree, codes = self.tree, self.codes
-        bounds = np.abs(self._at_representatives(todo))
+        gradients = self._at_representatives(todo)
+        bounds = np.empty_like(gradients)
+        bound_leaves(tree, todo, self.lam, self.margin, gradients, codes, bounds)
         finish_rows(
-            tree.points, tree.members, tree.leaf_starts, self.neighbours, tree.reach, self.rows, todo,
-            self.lam, self.mu, self.max_rounds, self.margin, bounds, codes, self.stop,
+            tree, self.rows, todo, self.lam, self.mu, self.max_rounds, self.margin, bounds, codes,
+            self.stop,
         )  # fmt: skip
         if np.any(codes.states[todo] == active_set.OUT_OF_ROOM):
             self._make_room()

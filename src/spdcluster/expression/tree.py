@@ -6,23 +6,34 @@ of some row, Cauchy and Schwarz give for every member x of a leaf with represent
     |<r, phi(x)>| <= |<r, phi(y)>| + |r| |phi(x) - phi(y)|,
 
 so that one value at the representative settles a whole leaf wherever the right side stays below the
-penalty. This is what lets the solver prove optimality over all N columns without visiting them.
+penalty. Where it does not, the representatives around the leaf know more: with any weights w and
+``phi(x) = sum_l w_l phi(y_l) + e_x``,
+
+    |<r, phi(x)>| <= |sum_l w_l <r, phi(y_l)>| + |r| |e_x|,
+
+and ``|e_x|`` is several times smaller than the distance to one representative. This is what lets the
+solver prove optimality over all N columns without visiting them.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spdcluster.expression.cholesky import append_atom, solve_factored
 from spdcluster.expression.compiled import compiled
+from spdcluster.expression.gaussian import gaussian_rows, gaussian_rows_single
+from spdcluster.expression.threads import run_chunks
 
 LEAF = 8  # members of a leaf at most
 BLOCK = 256  # representatives evaluated together
+NEIGHBOURS = 24  # nearest leaves that are known of each
+SUPPORT = 16  # representatives that each member is a combination of, up to |e_x|
+RIDGE = 1e-6  # on their Gram matrix: any weights do, and those of moderate size round less
+LEAVES_PER_TASK = 256
 
 
-@dataclass(frozen=True)
-class LeafTree:
+class LeafTree(NamedTuple):
     """N points in p dimensions (p padded to a multiple of 4 with zeros), in L leaves.
 
     Attributes
@@ -35,6 +46,11 @@ class LeafTree:
     centre : (L,) sorted position of the representative: the member nearest to the mean
     reach : (L,) largest feature distance from the representative to a member
     representatives : (B, p, BLOCK) float32; the last block is padded with zeros
+    neighbours : (L, NEIGHBOURS) the leaves of nearest representative, the leaf itself first; (L, L) if
+        there are fewer
+    weights : (L, SUPPORT, LEAF) float32, of each member on the first representatives of `neighbours`
+    unexplained : (L, LEAF) float32, ``|e_x|`` of each member, rounded up
+    weight_sums : (L,) float32, the largest ``|w|_1`` of a member
     largest_norm : the largest Euclidean norm of a point
     """
 
@@ -47,6 +63,10 @@ class LeafTree:
     centre: NDArray[np.int64]
     reach: NDArray[np.float32]
     representatives: NDArray[np.float32]
+    neighbours: NDArray[np.int64]
+    weights: NDArray[np.float32]
+    unexplained: NDArray[np.float32]
+    weight_sums: NDArray[np.float32]
     largest_norm: float
 
 
@@ -58,7 +78,7 @@ def aligned_empty(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     return raw[offset : offset + size].view(dtype).reshape(shape)
 
 
-def build_tree(vectors: NDArray[np.float64]) -> LeafTree:
+def build_tree(vectors: NDArray[np.float64], n_jobs: int = 1) -> LeafTree:
     """Sort the points (N, p) into leaves of at most LEAF by repeated median splits."""
     n, p = vectors.shape
     centred = vectors - vectors.mean(axis=0)
@@ -85,6 +105,30 @@ def build_tree(vectors: NDArray[np.float64]) -> LeafTree:
         part = centre[block * BLOCK : (block + 1) * BLOCK]
         representatives[block, :, : len(part)] = points_single[part].T
     largest = float(np.sqrt(np.einsum("ij,ij->i", points, points).max()))
+    neighbours = np.empty((n_leaves, min(NEIGHBOURS, n_leaves)), np.int64)
+    weights = aligned_empty((n_leaves, SUPPORT, LEAF), np.float32)
+    unexplained = np.empty((n_leaves, LEAF), np.float32)
+    weight_sums = np.empty(n_leaves, np.float32)
+
+    def look_around(start: int) -> None:
+        part = slice(start, min(n_leaves, start + LEAVES_PER_TASK))
+        neighbours[part] = nearest_leaves(
+            representatives, n_leaves, points_single[centre[part]], np.arange(n_leaves)[part],
+            neighbours.shape[1],
+        )  # fmt: skip
+        combine_representatives(
+            points,
+            starts,
+            centre,
+            neighbours,
+            part.start,
+            part.stop,
+            weights,
+            unexplained,
+            weight_sums,
+        )
+
+    run_chunks(look_around, range(0, n_leaves, LEAVES_PER_TASK), n_jobs=n_jobs)
     # rounded up: the bound must hold in float32 too
     reach_single = np.nextafter(reach.astype(np.float32), np.float32(np.inf))
     return LeafTree(
@@ -97,6 +141,10 @@ def build_tree(vectors: NDArray[np.float64]) -> LeafTree:
         centre=centre,
         reach=reach_single,
         representatives=representatives,
+        neighbours=neighbours,
+        weights=weights,
+        unexplained=unexplained,
+        weight_sums=weight_sums,
         largest_norm=largest,
     )
 
@@ -163,3 +211,88 @@ def measure_leaves(
         reach[leaf] = np.sqrt(-2.0 * np.expm1(-farthest))
         centre[leaf] = nearest
     return reach, centre
+
+
+@compiled
+def nearest_leaves(
+    representatives: NDArray[Any],
+    n_leaves: int,
+    centres: NDArray[Any],
+    own: NDArray[Any],
+    count: int,
+) -> NDArray[Any]:  # pragma: no cover
+    """The `count` leaves of representatives nearest to each of `centres` (r, p), `own` (r,) first."""
+    r = len(centres)
+    K, bits = np.empty((r, BLOCK), np.float32), np.empty(BLOCK, np.int32)
+    best = np.full((r, count), np.float32(-1.0))
+    leaves = np.zeros((r, count), np.int64)
+    for t in range(r):
+        best[t, 0], leaves[t, 0] = np.float32(2.0), own[t]
+    for block in range(len(representatives)):
+        gaussian_rows_single(centres, representatives[block], BLOCK, K, bits)
+        first = block * BLOCK
+        width = min(BLOCK, n_leaves - first)
+        for t in range(r):
+            least = best[t, count - 1]
+            better = 0
+            for j in range(width):
+                better += K[t, j] > least
+            if better == 0:
+                continue
+            for j in range(width):
+                if K[t, j] > best[t, count - 1] and first + j != own[t]:
+                    a = count - 1
+                    while a > 0 and best[t, a - 1] < K[t, j]:
+                        best[t, a], leaves[t, a] = best[t, a - 1], leaves[t, a - 1]
+                        a -= 1
+                    best[t, a], leaves[t, a] = K[t, j], first + j
+    return leaves
+
+
+@compiled
+def combine_representatives(
+    points: NDArray[Any],
+    starts: NDArray[Any],
+    centre: NDArray[Any],
+    neighbours: NDArray[Any],
+    first: int,
+    last: int,
+    weights: NDArray[Any],
+    unexplained: NDArray[Any],
+    weight_sums: NDArray[Any],
+) -> None:  # pragma: no cover
+    """Write `weights`, `unexplained` and `weight_sums` of the leaves from `first` to `last`."""
+    p, s = points.shape[1], min(SUPPORT, neighbours.shape[1])
+    rows, columns = np.empty((s + LEAF, p)), np.empty((p, s))
+    K, bits = np.empty((s + LEAF, s)), np.empty(s, np.int64)
+    U, work, w = np.zeros((s, s)), np.empty(s), np.empty(s)
+    for leaf in range(first, last):
+        n = starts[leaf + 1] - starts[leaf]
+        for a in range(s):
+            rows[a] = points[centre[neighbours[leaf, a]]]
+            columns[:, a] = rows[a]
+        for lane in range(n):
+            rows[s + lane] = points[starts[leaf] + lane]
+        gaussian_rows(rows[: s + n], columns, s, K, bits)
+        for a in range(s):
+            work[:a] = K[a, :a]
+            append_atom(U, a, work, 1.0 + RIDGE)
+        weights[leaf], unexplained[leaf], largest = 0.0, 0.0, 0.0
+        for lane in range(n):
+            k = K[s + lane]
+            w[:] = k
+            solve_factored(U, s, w)
+            total, square = 0.0, 1.0
+            for a in range(s):
+                # the weights in use are those in float32; what they leave is measured for these
+                w[a] = np.float32(w[a])
+                weights[leaf, a, lane] = w[a]
+                total += abs(w[a])
+            for a in range(s):
+                square -= 2.0 * w[a] * k[a]
+                for b in range(s):
+                    square += w[a] * w[b] * K[a, b]
+            rounding = 1e-15 * s * (1.0 + total) ** 2
+            unexplained[leaf, lane] = np.sqrt(max(square, 0.0) + rounding) * (1.0 + 1e-6)
+            largest = max(largest, total)
+        weight_sums[leaf] = largest * (1.0 + 1e-6)

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from spdcluster.arguments import check_n_jobs, check_real
+from spdcluster.blas import single_threaded_blas
 from spdcluster.geometry.checks import check_definite, check_matrices
 
 CHUNK_ENTRIES = 2**18
@@ -55,7 +55,7 @@ def log_vectors(
         part = slice(start, min(n, start + step))
         vectors[part], spectra[part] = _log_chunk(X[part], ridge)
 
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(jobs) as pool:
+    with single_threaded_blas(), ThreadPoolExecutor(jobs) as pool:
         list(pool.map(fill, range(0, n, step)))
     check_definite(spectra[:, 0], spectra[:, 1], d, name)
     return vectors

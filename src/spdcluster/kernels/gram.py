@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from spdcluster.arguments import check_n_jobs
+from spdcluster.blas import single_threaded_blas
 
 if TYPE_CHECKING:
     from spdcluster.kernels.base import Kernel
@@ -68,7 +68,7 @@ class Gram(ABC):
             K[rows.stop :, rows] = K[rows, rows.stop :].T
 
         with (
-            threadpool_limits(1, user_api="blas"),
+            single_threaded_blas(),
             ThreadPoolExecutor(check_n_jobs(n_jobs)) as pool,
         ):
             list(pool.map(fill, range(0, self.n, step)))
