@@ -310,7 +310,7 @@ def test_bad_options_are_named(texture_folder, tmp_path, options, words):
 
 
 def test_brodatz_folder_errors(texture_folder, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"there is no folder .*D3, D4"):
+    with pytest.raises(FileNotFoundError, match=r"there is no file or folder .*D3, D4"):
         load_brodatz(tmp_path / "none")
     (tmp_path / "D3.png").write_bytes((texture_folder / "D3.png").read_bytes())
     with pytest.raises(ValueError, match="lacks 15 of the 16 Brodatz plates: D4, D5"):
@@ -336,6 +336,29 @@ def test_brodatz_images_must_be_square_and_large_enough(texture_folder, tmp_path
     imsave(tmp_path / "D3.png", np.zeros((100, 300), np.uint8), check_contrast=False)
     with pytest.raises(ValueError, match=r"D3\.png has 100 x 300 pixels"):
         load_brodatz(tmp_path)
+
+
+def test_textures_from_subfolders_and_from_array_files(texture_folder, tmp_path):
+    from scipy.io import savemat
+
+    expected = load_brodatz(texture_folder)
+    for plate in PLATES:
+        (tmp_path / "folders" / f"D{plate:03d}").mkdir(parents=True)
+        image = (texture_folder / f"D{plate}.png").read_bytes()
+        (tmp_path / "folders" / f"D{plate:03d}" / "scan.png").write_bytes(image)
+    shuffled = np.random.default_rng(0).permutation(16)
+    images, plates = expected.images[shuffled], np.array(PLATES)[shuffled]
+    np.savez(tmp_path / "a.npz", images=images, labels=[f"D{p}" for p in plates])
+    savemat(tmp_path / "a.mat", {"X": np.moveaxis(images, 0, -1), "y": plates[:, None]})
+    for source in ("folders", "a.npz", "a.mat"):
+        np.testing.assert_allclose(load_brodatz(tmp_path / source).images, expected.images)
+
+    (tmp_path / "folders" / "D003" / "scan2.png").write_bytes(image)
+    with pytest.raises(ValueError, match=r"D003 holds 2 images"):
+        load_brodatz(tmp_path / "folders")
+    np.savez(tmp_path / "b.npz", images=images[[0, 0]], labels=plates[[0, 0]])
+    with pytest.raises(ValueError, match="two images of plate D"):
+        load_brodatz(tmp_path / "b.npz")
 
 
 def test_faces_from_a_folder_of_subjects_and_from_names(face_file, tmp_path):
@@ -364,7 +387,8 @@ def test_faces_from_a_matlab_file(tmp_path):
     images = np.random.default_rng(0).random((6, 400))
     savemat(tmp_path / "f.mat", {"fea": images, "gnd": np.repeat([1, 2, 3], 2)[:, None]})
     faces = load_feret(tmp_path / "f.mat")
-    np.testing.assert_array_equal(faces.images, images.reshape(6, 20, 20))
+    # MATLAB stores an image column by column
+    np.testing.assert_array_equal(faces.images, images.reshape(6, 20, 20).swapaxes(1, 2))
     np.testing.assert_array_equal(faces.subjects, [1, 1, 2, 2, 3, 3])
 
 

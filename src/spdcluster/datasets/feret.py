@@ -1,7 +1,6 @@
 """FERET faces (the paper's 'b' subset), from an array file or a folder of images."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-IMAGE_KEYS = ("images", "X", "fea", "data")
-LABEL_KEYS = ("labels", "y", "gnd", "subjects")
+from spdcluster.datasets.image_arrays import read_image_arrays
 
 
 @dataclass(frozen=True)
@@ -49,56 +47,13 @@ def load_feret(source: str | Path) -> Faces:
             f"there is no file or folder {source}; data must be a .npz or .mat file with images "
             "and labels, or a folder of faces"
         )
-    images, subjects = _from_folder(source) if source.is_dir() else _from_file(source)
+    images, subjects = _from_folder(source) if source.is_dir() else read_image_arrays(source)
     if images.ndim != 3 or min(images.shape[1:]) < 16:
         raise ValueError(
             f"the images of {source} have shape {images.shape}; faces must be an array "
             "(n_images, h, w) of grey images of at least 16 x 16 pixels"
         )
     return Faces(images, subjects)
-
-
-def _from_file(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
-    from spdcluster.datasets.readers import read_labels, read_matrices
-
-    images = read_matrices(path, _key(path, IMAGE_KEYS)).matrices
-    if images.ndim == 2:
-        side = round(images.shape[1] ** 0.5)
-        if side * side != images.shape[1]:
-            raise ValueError(
-                f"the images of {path} have shape {images.shape}: rows of {images.shape[1]} pixels "
-                "are no square images; store them as (n_images, h, w)"
-            )
-        images = images.reshape(-1, side, side)
-    return images, read_labels(path, len(images), _key(path, LABEL_KEYS))
-
-
-def _key(path: Path, candidates: Sequence[str]) -> str:
-    """The first of the candidates that the file has; otherwise the first, for the reader to refuse."""
-    if path.suffix.lower() == ".npz":
-        import zipfile
-
-        try:
-            with zipfile.ZipFile(path) as archive:
-                names = {Path(name).stem for name in archive.namelist()}
-        except zipfile.BadZipFile:
-            return candidates[0]
-    else:
-        names = _names_in_mat(path)
-    return next((key for key in candidates if key in names), candidates[0])
-
-
-def _names_in_mat(path: Path) -> set[str]:
-    import h5py
-    from scipy.io import whosmat
-
-    try:
-        return {name for name, _, _ in whosmat(path)}
-    except (ValueError, NotImplementedError):  # MATLAB 7.3, or no MATLAB file at all
-        if not h5py.is_hdf5(path):
-            return set()
-        with h5py.File(path, "r") as file:
-            return set(file)
 
 
 def _from_folder(folder: Path) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -67,7 +67,8 @@ def run(
     Parameters
     ----------
     data : path
-        Folder with the sixteen images; see `spdcluster.datasets.brodatz.load_brodatz`.
+        A folder with the sixteen images, or a .npz or .mat file; see
+        `spdcluster.datasets.brodatz.load_brodatz`.
     out : path
         Folder for results.json, CSV, PNG, report.html, and trials.jsonl, from which a run that was
         stopped goes on.
