@@ -309,6 +309,18 @@ def test_bad_options_are_named(texture_folder, tmp_path, options, words):
         brodatz.run(texture_folder, tmp_path, **{**QUICK, **options})
 
 
+def test_data_with_few_subjects_gives_the_subsets_that_it_has(face_file, tmp_path):
+    with pytest.raises(
+        ValueError, match="the data has 6 classes; the experiment needs at least 10"
+    ):
+        feret.run(face_file, tmp_path, **QUICK)
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "f.npz", images=rng.random((24, 24, 24)), labels=np.arange(24) // 2)
+    results = feret.run(tmp_path / "f.npz", tmp_path, **QUICK, methods=["K-means"])
+    assert results["protocols"]["subjects"]["n_classes"] == [10]
+    assert any("12 subjects: larger subsets are left out" in note for note in results["notes"])
+
+
 def test_brodatz_folder_errors(texture_folder, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"there is no file or folder .*D3, D4"):
         load_brodatz(tmp_path / "none")

@@ -14,7 +14,7 @@ from spdcluster.experiments.descriptors import covariances
 from spdcluster.experiments.draws import draw_subsets
 from spdcluster.experiments.journal import prepare_folder
 from spdcluster.experiments.page import Picture, Table, score_table
-from spdcluster.experiments.presets import OURS, best_methods, paper_methods
+from spdcluster.experiments.presets import BEST_NOTE, OURS, best_methods, paper_methods
 from spdcluster.experiments.study import (
     Protocol,
     Study,
@@ -45,9 +45,11 @@ NOTES = [
     "Each trial draws its classes anew, the same for every method, so that the standard deviation "
     "is mostly that of the draws. The paper's is zero in most cells: it draws one subset for each "
     "number of classes and repeats k-means.",
-    "The paper gives one parameter of SSC, LRSC, LRR and KSSCE each; what it leaves open is the "
-    "package's default.",
 ]
+PARAMETERS_NOTE = (
+    "The paper gives one parameter of SSC, LRSC, LRR and KSSCE each; what it leaves open is the "
+    "package's default."
+)
 
 
 def run(
@@ -144,7 +146,7 @@ def _prepare(
         protocols=[
             Protocol(name, titles[name], counts, drawn, chosen) for name, drawn in draws.items()
         ],
-        notes=NOTES + lacking,
+        notes=[*NOTES, BEST_NOTE if options["preset"] == "best" else PARAMETERS_NOTE, *lacking],
     )
 
 

@@ -15,7 +15,7 @@ from spdcluster.experiments.draws import Draw, draw_subsets
 from spdcluster.experiments.journal import prepare_folder
 from spdcluster.experiments.methods import Method
 from spdcluster.experiments.page import Picture, Table, score_table
-from spdcluster.experiments.presets import OURS, best_methods, ksscr, paper_methods
+from spdcluster.experiments.presets import BEST_NOTE, OURS, best_methods, ksscr, paper_methods
 from spdcluster.experiments.study import (
     Protocol,
     Study,
@@ -35,8 +35,9 @@ SWEEP_SUBJECTS = 30
 GAMMAS = (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 1e-1)
 # Images of a subject in the unbalanced draws (of about seven).
 CLASS_SIZES = (3, 7)
-# The shortest Gabor wave is the height of the face over this.
+# The shortest Gabor wave is the height of the face over this, but no fewer pixels than that.
 WAVES_IN_HEIGHT = 24
+SHORTEST_WAVE = 1.5
 
 
 def run(
@@ -61,7 +62,7 @@ def run(
     out, preset, trials, seed, n_jobs, quiet, methods
         See `spdcluster.experiments.brodatz.run`.
     n_classes : sequence of int or None
-        Numbers of subjects; None: 10, 20, ..., 70.
+        Numbers of subjects; None: 10, 20, ..., 70, as far as the data goes.
 
     Returns
     -------
@@ -107,7 +108,7 @@ def descriptors(height: int) -> dict[str, dict[str, Any]]:
     the usual 4 to 16 pixels on the paper's 80 x 80: small images have nothing to lose at that end.
     The small ridge on the correlation keeps 43 features of few pixels definite.
     """
-    shortest = height / WAVES_IN_HEIGHT
+    shortest = max(height / WAVES_IN_HEIGHT, SHORTEST_WAVE)
     gabor: dict[str, Any] = {
         "features": "gabor",
         "regions": "image",
@@ -161,6 +162,10 @@ def _prepare(
         "subjects drawn, anew in each trial.",
         "The paper gives averages over its seven subsets only.",
     ]
+    if labels.max() + 1 < N_SUBJECTS[-1]:
+        notes.append(f"The data has {labels.max() + 1} subjects: larger subsets are left out.")
+    if options["preset"] == "best":
+        notes.append(BEST_NOTE)
     return Study(
         experiment="feret",
         options=options,

@@ -165,11 +165,17 @@ def check_options(preset: str, trials: int, seed: int) -> dict[str, Any]:
 def check_class_counts(
     wanted: Sequence[int] | None, default: Sequence[int], available: int
 ) -> tuple[int, ...]:
-    """Numbers of classes to draw, each possible with this data."""
-    counts = default if wanted is None else wanted
-    if not counts:
+    """Numbers of classes to draw: the wanted ones, or those of the default that this data has."""
+    if wanted is None:
+        possible = tuple(k for k in default if k <= available)
+        if not possible:
+            raise ValueError(
+                f"the data has {available} classes; the experiment needs at least {min(default)}"
+            )
+        return possible
+    if not wanted:
         raise ValueError("n_classes must name at least one number of classes; got none")
-    return tuple(check_int(k, "n_classes", low=2, high=available) for k in counts)
+    return tuple(check_int(k, "n_classes", low=2, high=available) for k in wanted)
 
 
 def choose_methods(
