@@ -13,10 +13,26 @@ BAD_MATRICES = [
     ({}, GOOD[:0], ValueError, r"at least 2 matrices"),
     ({}, GOOD[:1], ValueError, r"at least 2 matrices"),
     ({}, np.full((4, 2, 2), np.nan), ValueError, r"X\[0\] contains NaN"),
+    (
+        {},
+        np.where(np.arange(8)[:, None, None] == 5, np.inf, GOOD),
+        ValueError,
+        r"X\[5\] contains infinity \(1 of 8",
+    ),
+    ({}, GOOD + np.triu(np.ones((3, 3)), 1), ValueError, r"X\[0\] is not symmetric"),
+    ({}, GOOD + 0.5j, ValueError, r"X\[0\] is not Hermitian"),
+    ({}, [[[1.0, 2.0], [3.0]]], ValueError, r"X must be .*(differ in|inhomogeneous) shape"),
+    ({}, [["a", "b"]], (TypeError, ValueError), r"X must be .*(text|convert string)"),
+    ({}, np.array([[{}], [None]]), TypeError, r"X must be .*(objects|not 'dict')"),
+    ({}, np.full((4, 2, 2), None), TypeError, r"X must be an array of numbers; got objects"),
+    ({}, 3.0, ValueError, r"X must be 3-D"),
+    ({}, GOOD[None], ValueError, r"X must be 3-D"),
     ({"n_clusters": 9}, GOOD, ValueError, r"n_clusters=9 is more than the n_samples=8"),
     ({"n_clusters": 0}, GOOD, ValueError, r"n_clusters must be an integer of at least 1"),
     ({"n_clusters": 2.0}, GOOD, TypeError, r"n_clusters must be an integer"),
+    ({"n_clusters": "3"}, GOOD, TypeError, r"n_clusters must be an integer"),
     ({"n_init": 0}, GOOD, ValueError, r"n_init must be an integer of at least 1"),
+    ({"random_state": "x"}, GOOD, ValueError, r"random_state must be"),
 ]
 
 

@@ -3,6 +3,8 @@
 import pickle
 import subprocess
 import sys
+import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from sklearn.metrics import normalized_mutual_info_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from rivals_data import BAD_MATRICES, GOOD, subspaces
 from samples import groups, objective, spd
 from spdcluster import KernelSSC
 from spdcluster.kernels import make_kernel
@@ -42,6 +45,56 @@ def test_every_kernel_runs_and_its_certificate_is_true(kernel, complex_):
     assert model.labels_.shape == (60,)
     np.testing.assert_allclose(model.affinity_.toarray(), (np.abs(C) + np.abs(C.T)) / 2, atol=1e-15)
     assert model.embedding_.shape == (60, 3)
+
+
+def gap_and_violation(K, C, alphas):
+    """Largest relative gap and violation from the formulas of DESIGN, one row at a time; and each row's gap."""
+    gaps, violations = [], []
+    for i, (k, c, alpha) in enumerate(zip(K, C, alphas)):
+        correlation = k - K @ c
+        steepest = np.abs(np.delete(correlation, i)).max()
+        s = min(1.0, alpha / (2 * steepest)) if steepest > 0 else 1.0
+        squared = k[i] - 2 * k @ c + c @ K @ c
+        primal = alpha * np.abs(c).sum() + squared
+        gaps.append([primal - 2 * s * (k[i] - k @ c) + s**2 * squared, primal])
+        violations.append(max(0.0, 2 * steepest - alpha))
+    gap, primal = np.array(gaps).T
+    return (gap / primal).max(), np.array(violations), gap
+
+
+@pytest.mark.parametrize(
+    ("parameters", "unfinished"),
+    [({}, False), ({"max_iter": 1, "alpha": 1e-3}, True), ({"solver": "admm", "tol": 1e-2}, True)],
+)
+@pytest.mark.parametrize("kernel", ["log-gaussian", "log-polynomial", "stein", "linear"])
+def test_reported_gap_is_true_whether_or_not_the_solver_has_finished(
+    kernel, parameters, unfinished
+):
+    X, _ = groups(np.random.default_rng(12), 3, 20, 4)
+    model = KernelSSC(3, kernel=kernel, normalize=True, random_state=0, **parameters)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X)
+    K = make_kernel(kernel, normalize=True).bind(X).dense()
+    largest, violation, gap = gap_and_violation(K, model.representation_.toarray(), model.alphas_)
+    assert model.dual_gap_ == pytest.approx(largest, rel=1e-6, abs=1e-12)
+    assert (largest > model.tol) == unfinished
+    # one step along the worst coordinate gains violation^2 / (4 k_jj), k_jj = 1: never more than the gap
+    assert np.all(violation**2 / 4 <= np.maximum(gap, 0.0) + 1e-13)
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "ambient"), [([2, 3, 4], 20), ([4, 5, 6], 50), ([6, 6, 6, 6], 100)]
+)
+@pytest.mark.parametrize("l1_ratio", [1.0, 0.9])
+def test_independent_subspaces_are_found_with_the_linear_kernel(dimensions, ambient, l1_ratio):
+    X, y = subspaces(np.random.default_rng(13), dimensions, ambient, 40)
+    model = KernelSSC(
+        len(dimensions), kernel="linear", alpha=0.01, alpha_mode="relative", l1_ratio=l1_ratio,
+        random_state=0,
+    ).fit(X)  # fmt: skip
+    assert clustering_accuracy(y, model.labels_) == 1.0
+    assert np.abs(model.representation_.toarray()[y[:, None] != y]).max() < 0.05
 
 
 @pytest.mark.parametrize("complex_", [False, True])
@@ -170,35 +223,47 @@ def test_regularization_makes_singular_matrices_usable():
         assert model.dual_gap_ < 1e-6
 
 
-GOOD = spd(np.random.default_rng(11), 8, 3)
-
-
 @pytest.mark.parametrize(
     ("parameters", "X", "error", "message"),
     [
+        *BAD_MATRICES,
         ({}, GOOD[0], ValueError, r"X must be 3-D"),
-        ({}, GOOD[:, :2], ValueError, r"X must hold square matrices"),
-        ({}, GOOD[:0], ValueError, r"at least 2 matrices"),
-        ({}, GOOD[:1], ValueError, r"at least 2 matrices"),
-        ({}, -GOOD, ValueError, r"X\[0\] is not positive definite"),
-        ({}, np.full((4, 2, 2), np.nan), ValueError, r"X\[0\] contains NaN"),
+        (
+            {},
+            -GOOD,
+            ValueError,
+            r"X\[0\] is not positive definite: its smallest eigenvalue is -0\.9.*no small regularization",
+        ),
+        (
+            {},
+            np.ones((4, 2, 2)),
+            ValueError,
+            r"X\[0\] is not positive definite.*regularization=1e-6",
+        ),
         ({}, [["a"]], TypeError, r"X must be an array of numbers; got text"),
-        ({"n_clusters": 9}, GOOD, ValueError, r"n_clusters=9 is more than the n_samples=8"),
-        ({"n_clusters": 0}, GOOD, ValueError, r"n_clusters must be an integer of at least 1"),
-        ({"n_clusters": 2.0}, GOOD, TypeError, r"n_clusters must be an integer"),
-        ({"n_clusters": "three"}, GOOD, TypeError, r"n_clusters must be an integer.*'three'"),
-        ({"n_init": 0}, GOOD, ValueError, r"n_init must be an integer of at least 1"),
         ({"alpha": -0.1}, GOOD, ValueError, r"alpha must be"),
+        ({"alpha": None}, GOOD, TypeError, r"alpha must be"),
         ({"gamma": 0.0}, GOOD, ValueError, r"gamma must be"),
+        ({"gamma": [1.0]}, GOOD, TypeError, r"gamma must be"),
         ({"l1_ratio": 2.0}, GOOD, ValueError, r"l1_ratio must be"),
+        ({"l1_ratio": 0.0}, GOOD, ValueError, r"l1_ratio must be"),
+        ({"l1_ratio": "1"}, GOOD, TypeError, r"l1_ratio must be"),
         ({"rho": "big"}, GOOD, TypeError, r"rho must be"),
+        ({"rho": -1.0}, GOOD, ValueError, r"rho must be"),
         ({"tol": 0}, GOOD, ValueError, r"tol must be"),
+        ({"tol": True}, GOOD, TypeError, r"tol must be"),
+        ({"max_iter": 0.5}, GOOD, TypeError, r"max_iter must be"),
+        ({"alpha_mode": "rel"}, GOOD, ValueError, r"Did you mean 'relative'"),
+        ({"degree": 0, "kernel": "log-polynomial"}, GOOD, ValueError, r"degree must be"),
+        ({"normalize": 1}, GOOD, TypeError, r"normalize must be True or False"),
+        ({"kernel": "stein", "gamma": 0.3}, GOOD, ValueError, r"valid are 0.5, 1 and every value"),
         ({"kernel": "log-euclid"}, GOOD, ValueError, r"kernel must be one of"),
         ({"solver": "adm"}, GOOD, ValueError, r"Did you mean 'admm'"),
         ({"affinity": "row_normalized"}, GOOD, ValueError, r"Did you mean 'row-normalized'"),
         ({"kernel": "precomputed"}, np.ones((3, 4)), ValueError, r"square Gram matrix"),
         ({"kernel": "precomputed"}, -np.eye(4), ValueError, r"positive semidefinite"),
-        ({"random_state": "x"}, GOOD, ValueError, r"random_state|cannot be used to seed"),
+        ({"kernel": "precomputed"}, np.tri(4), ValueError, r"X must be symmetric"),
+        ({"kernel": "precomputed"}, [["a"]], ValueError, r"X must be a square Gram matrix"),
     ],
 )
 def test_bad_input_gives_one_clear_error(parameters, X, error, message):
@@ -212,6 +277,11 @@ def test_predict_before_fit_or_with_another_size():
     model = KernelSSC(2, random_state=0).fit(GOOD)
     with pytest.raises(ValueError, match=r"inputs of shape \(3, 3\), as in fit; got \(4, 4\)"):
         model.predict(spd(np.random.default_rng(0), 2, 4))
+    with pytest.raises(ValueError, match=r"X\[0\] is not positive definite"):
+        model.predict(-GOOD)
+    vectors = KernelSSC(2, kernel="gaussian", random_state=0).fit(GOOD.reshape(8, 9))
+    with pytest.raises(ValueError, match=r"X has 4 features, but KernelSSC is expecting 9"):
+        vectors.predict(np.ones((2, 4)))
 
 
 def test_import_is_cheap_and_compiles_nothing():
@@ -223,6 +293,16 @@ def test_import_is_cheap_and_compiles_nothing():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_import_takes_little_longer_than_that_of_scikit_learn():
+    code = (
+        "import sklearn.cluster, time; t = time.process_time(); "
+        "from spdcluster import KernelSSC, SSC, LRR, LRSC, TangentSSC, KernelLRR; "
+        "print(time.process_time() - t)"
+    )
+    run = partial(subprocess.run, [sys.executable, "-c", code], capture_output=True, check=True)
+    assert any(float(run().stdout) <= 0.3 for _ in range(3))
 
 
 def test_brodatz_textures_reach_the_accuracy_of_the_prototype(data_folder):

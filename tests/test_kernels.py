@@ -1,5 +1,7 @@
 """Kernel values against direct formulas; Gram matrices positive semidefinite; bad parameters refused."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -180,6 +182,33 @@ def test_stein_kernel_refuses_widths_that_are_not_positive_definite():
 
 
 @pytest.mark.parametrize(
+    ("complex_", "refused", "valid"),
+    [(False, [0.1, 0.25, 0.4], [0.5, 0.75, 1.0]), (True, [0.25, 0.5, 0.75], [1.0, 1.5])],
+)
+def test_stein_widths_are_refused_where_and_only_where_a_gram_matrix_is_indefinite(
+    complex_, refused, valid
+):
+    # a lattice around the identity carries the differential operator det(d/dX), whose square has the sign
+    # of beta (beta - 1/2), or beta (beta - 1) on Hermitian matrices, in the quadratic form of the kernel
+    basis = [[[1, 0], [0, 0]], [[0, 0], [0, 1]], [[0, 1], [1, 0]], [[0, 1j], [-1j, 0]]]
+    basis = np.array(basis) if complex_ else np.array(basis[:3]).real
+    steps = list(itertools.product((-0.4, 0.0, 0.4), repeat=len(basis)))
+    X = np.eye(2) + np.tensordot(steps, basis, 1)
+    for beta in refused + valid:
+        K = np.array([[direct("stein", x, y, beta, 0, 0) for y in X] for x in X])
+        eigenvalues = np.linalg.eigvalsh(K)
+        if beta in refused:
+            assert eigenvalues[0] < -1e-5 * eigenvalues[-1]
+            with pytest.raises(ValueError, match=f"gamma={beta} does not give a positive definite"):
+                make_kernel("stein", gamma=beta).bind(X)
+        else:
+            assert eigenvalues[0] > -1e-14 * eigenvalues[-1]
+            np.testing.assert_allclose(
+                make_kernel("stein", gamma=beta).bind(X).dense(), K, rtol=1e-9
+            )
+
+
+@pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
         (
@@ -216,6 +245,13 @@ def test_bad_parameters(arguments, error, message):
 def test_bad_precomputed_kernels(K, message):
     with pytest.raises(ValueError, match=message):
         make_kernel("precomputed").bind(K)
+
+
+def test_widths_that_no_number_can_hold_are_refused():
+    X = spd(np.random.default_rng(10), 5, 3, scale=1e-300)
+    with pytest.warns(RuntimeWarning), pytest.raises(ValueError, match=r"overflows.*gamma=inf"):
+        make_kernel("gaussian").bind(X)
+    assert np.isfinite(make_kernel("log-gaussian").bind(X).dense()).all()
 
 
 def test_exponential_kernel_says_when_it_overflows():

@@ -64,6 +64,23 @@ def test_the_papers_algorithm_comes_close_and_never_below():
         assert exact.objective * (1 - 1e-6) <= alm.objective <= exact.objective * 1.01
 
 
+def test_from_a_certain_weight_on_the_code_is_the_shape_interaction_matrix_and_not_below():
+    X = np.random.default_rng(9).normal(size=(12, 4)) * [3.0, 1.0, 0.5, 0.2]
+    U, s, _ = np.linalg.svd(X, full_matrices=False)
+    least = np.linalg.norm(U / s, axis=1).max()
+    for lam, is_exact in ((1.01 * least, True), (1e12 * least, True), (0.9 * least, False)):
+        found = lrr(X, lam=lam, tol=1e-8)
+        assert found.gap <= 1e-8
+        distance = np.abs(found.dense() - U @ U.T).max()
+        assert distance < 1e-12 if is_exact else distance > 1e-3
+    C = cp.Variable((12, 12))
+    cost = cp.normNuc(C) + 1.01 * least * cp.sum(cp.norm(X - C @ X, 2, axis=1))
+    best = cp.Problem(cp.Minimize(cost)).solve(solver="SCS", eps_abs=1e-9, eps_rel=1e-9)
+    assert lrr(X, lam=1.01 * least).objective == pytest.approx(best, rel=1e-6)
+    # the paper's 0.4 on large numbers is such a weight, and the error of rounding is no error of the code
+    assert LRR(2, random_state=0).fit(X * 1e12).dual_gap_ == 0.0
+
+
 def test_code_is_zero_below_the_smallest_weight_and_not_above():
     X = np.random.default_rng(2).normal(size=(12, 5))
     assert len(lrr(X, lam=0.999 * smallest_lam(X)).values) == 0
@@ -141,7 +158,8 @@ def test_error_norms_solve_their_equation_or_are_zero_where_it_has_no_root(singu
     has_root = np.arange(200) % 3 != 0
     if singular:
         has_root[:] = squared[:, 2] > 0
-    left = (squared / (found[:, None] + variance) ** 2).sum(axis=1)[has_root & (found > 0)]
+    some = has_root & (found > 0)
+    left = (squared[some] / (found[some, None] + variance) ** 2).sum(axis=1)
     np.testing.assert_allclose(left, 1.0, rtol=1e-9)
     assert np.all(found[~has_root] == 0.0)
     assert np.all(found[has_root & (at_zero > 1)] > 0.0)

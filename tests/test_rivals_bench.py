@@ -111,5 +111,5 @@ def test_bad_options_give_one_clear_error(tmp_path):
         bench.run(None, tmp_path, quiet=True, methods=["LRSCC"])
     with pytest.raises(ValueError, match="n_classes must be an integer in"):
         bench.run(None, tmp_path, quiet=True, n_classes=(17,), methods=["LRSC"])
-    with pytest.raises(FileNotFoundError, match="there is no folder"):
+    with pytest.raises(FileNotFoundError, match="there is no"):
         bench.run(tmp_path / "none", tmp_path, quiet=True, methods=["LRSC"])

@@ -1,15 +1,20 @@
 """All methods side by side: geometry pays on curved data, the scikit-learn habits hold, imports are cheap."""
 
+import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.linalg import logm
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import ElasticNet
 
 from rivals_data import flat_submanifolds
-from samples import groups
+from samples import groups, spd
 from spdcluster import LRR, LRSC, SSC, KernelLRR, KernelSSC, TangentSSC
 from spdcluster.metrics import clustering_accuracy
 
@@ -73,6 +78,77 @@ def test_every_method_clones_pickles_and_repeats(model):
     read_only.setflags(write=False)
     for same in (read_only, np.asfortranarray(X), X.tolist()):
         assert np.array_equal(clone(model).fit_predict(same), model.labels_)
+
+
+@pytest.mark.parametrize("model", ALL, ids=lambda model: type(model).__name__)
+def test_exact_copies_share_a_label(model):
+    X, y = groups(np.random.default_rng(2), 3, 12, 3, spread=0.1)
+    twice = np.concatenate([X, X[::3], X[::5]])
+    model = clone(model).set_params(random_state=0)
+    labels = model.fit_predict(twice)
+    assert np.array_equal(labels[36:48], labels[:36:3])
+    assert np.array_equal(labels[48:], labels[:36:5])
+    assert model.affinity_.shape == (56, 56)
+    if not isinstance(model, TangentSSC):  # which all neighbours confuse here, copies or not
+        assert clustering_accuracy(y, labels[:36]) == 1.0
+    with pytest.warns(ConvergenceWarning, match="only 1 distinct matrices for n_clusters=3"):
+        assert set(model.fit_predict(np.repeat(X[:1], 9, axis=0))) == {0}
+
+
+def test_elastic_net_in_the_log_domain_is_the_problem_of_its_authors():
+    """You et al. 2016: tau |c|_1 + (1 - tau)/2 |c|^2 + gamma_i/2 |x_i - cX|^2 on unit vectors."""
+    X = spd(np.random.default_rng(3), 25, 3)
+    model = KernelSSC(
+        3, kernel="log-linear", normalize=True, alpha=0.02, alpha_mode="relative", l1_ratio=0.9,
+        affinity="row-normalized", random_state=0,
+    ).fit(X)  # fmt: skip
+    logs = np.array([logm(x).ravel() for x in X])
+    units = logs / np.linalg.norm(logs, axis=1, keepdims=True)
+    tau, expected = 0.9, np.zeros((25, 25))
+    for i in range(25):
+        others = np.delete(np.arange(25), i)
+        gamma = 50 * tau / np.abs(units[others] @ units[i]).max()
+        # scikit-learn: |x - cX|^2 / (2 n) + a l1_ratio |c|_1 + a (1 - l1_ratio)/2 |c|^2, n the length of x
+        net = ElasticNet(
+            alpha=1 / (9 * gamma), l1_ratio=tau, fit_intercept=False, tol=1e-14, max_iter=10**6
+        )
+        expected[i, others] = net.fit(units[others].T, units[i]).coef_
+    np.testing.assert_allclose(model.representation_.toarray(), expected, atol=1e-6)
+    size = np.abs(expected) / np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(model.affinity_.toarray(), (size + size.T) / 2, atol=1e-5)
+
+
+SCRIPT = """
+import hashlib, sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+from samples import groups
+from test_rivals_together import ALL, KernelSSC
+X, _ = groups(np.random.default_rng(4), 3, 60, 5, spread=0.4)
+X = np.concatenate([X, X[:7]])
+for model in [*ALL, KernelSSC(3), KernelSSC(3, solver="admm", tol=1e-3)]:
+    print(hashlib.sha256(model.set_params(random_state=5).fit_predict(X).tobytes()).hexdigest())
+"""
+
+
+def test_labels_do_not_depend_on_threads_of_the_linear_algebra():
+    runs = []
+    for threads in ("1", "2"):
+        environment = os.environ | dict.fromkeys(
+            ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), threads
+        )
+        command = [sys.executable, "-W", "ignore", "-c", SCRIPT, str(Path(__file__).parent)]
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        runs.append(run.stdout)
+    assert len(runs[0].split()) == len(ALL) + 2
+    assert len(set(runs)) == 1
+
+
+@pytest.mark.parametrize("model", [*ALL, KernelSSC()], ids=lambda model: type(model).__name__)
+def test_docstrings_say_what_is_solved_what_it_costs_and_when_to_choose_it(model):
+    text = type(model).__doc__
+    for part in ("min_", "O(N", "Choose it", "References", "Examples", "labels_", "affinity_"):
+        assert part in text
 
 
 def test_import_is_cheap_and_compiles_nothing():

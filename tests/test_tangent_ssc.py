@@ -73,6 +73,19 @@ def test_code_does_not_change_under_congruence_and_copies_are_solved(seed, alpha
     assert moved.gap.max() < 1e-6
 
 
+@pytest.mark.parametrize("alpha", [1e-6, 0.04, 100.0])
+def test_copies_are_coded_by_each_other_with_a_penalty_and_no_error(alpha):
+    X = np.repeat(spd(np.random.default_rng(8), 3, 4, condition=1e3), 4, axis=0)
+    for copies in (X, X[:4]):
+        found = tangent_expression(copies, alpha=alpha)
+        W = found.coef.toarray()
+        assert found.converged
+        np.testing.assert_allclose(W.sum(1), 1.0, atol=1e-6)
+        np.testing.assert_allclose(np.abs(W).sum(1), 1.0, atol=1e-6)
+        np.testing.assert_allclose(found.objective, alpha, rtol=1e-6)
+        assert np.abs(W[np.arange(len(W)) // 4 != np.arange(len(W))[:, None] // 4]).sum() < 1e-6
+
+
 def test_all_neighbours_are_the_full_problem_and_few_are_a_restriction_of_it():
     X, y = groups(np.random.default_rng(2), 3, 20, 4)
     full = tangent_expression(X, alpha=0.04)
@@ -148,6 +161,16 @@ def test_bad_input_gives_one_clear_error(parameters, X, error, message):
         TangentSSC(**{"n_clusters": 3, **parameters}).fit(X)
 
 
-@parametrize_with_checks([TangentSSC(n_clusters=3, n_init=3, random_state=0)])
+class DiagonalTangentSSC(TangentSSC):
+    """On vectors, as diagonal matrices: scikit-learn has its checks for 2-D input only."""
+
+    def _input_kind(self):
+        return "vectors"
+
+    def _express(self, X):
+        super()._express(np.exp(np.arcsinh(X))[:, :, None] * np.eye(X.shape[1]))
+
+
+@parametrize_with_checks([DiagonalTangentSSC(n_clusters=3, n_neighbors=20, n_init=3)])
 def test_scikit_learn_estimator_checks(estimator, check):
     check(estimator)

@@ -11,6 +11,7 @@ Each finished fit is kept in ``trials.jsonl``; the same command goes on where a 
 import csv
 import io
 import tracemalloc
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,8 +49,11 @@ class RiemannianKMeans(Method):
         """Cluster matrices, shape (n_matrices, d, d)."""
         from pyriemann.clustering import Kmeans
 
-        model = Kmeans(n_clusters, random_state=seed, **self.parameters).fit(X)
-        return Clustering(np.asarray(model.labels_, dtype=np.int64))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = Kmeans(n_clusters, random_state=seed, **self.parameters).fit(X)
+        said = sorted({f"{w.category.__name__}: {w.message}" for w in caught})
+        return Clustering(np.asarray(model.labels_, dtype=np.int64), warnings=said)
 
     def lacking(self) -> None:
         """Nothing: pyRiemann is a dependency."""

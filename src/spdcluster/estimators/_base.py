@@ -12,6 +12,11 @@ from sklearn.utils.validation import validate_data
 from spdcluster.arguments import check_int, check_real, check_seed
 from spdcluster.geometry.checks import as_float_array, check_finite, check_matrices
 
+ACCEPTED = {
+    "vectors": "3-D, of shape (n_matrices, d, d), or 2-D, of shape (n_samples, n_features)",
+    "gram": "a square Gram matrix, of shape (N, N)",
+}
+
 
 class AffinityClusterer(ClusterMixin, BaseEstimator):
     """Base of the estimators: `fit` checks the input, asks `_express` for the affinity, and cuts it.
@@ -106,15 +111,7 @@ class AffinityClusterer(ClusterMixin, BaseEstimator):
                 f"got shape {np.shape(X)}"
             )
         if kind == "gram" or (kind == "vectors" and _dimensions(X) != 3):
-            X = validate_data(
-                self,
-                X,
-                reset=reset,
-                ensure_min_samples=least,
-                dtype=[np.float64, np.float32],
-                ensure_all_finite=False,
-            )
-            check_finite(X, "X", "rows")
+            X = self._check_rows(X, reset, least, ACCEPTED[kind])
         else:
             X = as_float_array(X, "X")
             # definiteness is checked where the logarithms or determinants are taken
@@ -134,6 +131,24 @@ class AffinityClusterer(ClusterMixin, BaseEstimator):
             )
         # a symmetric matrix is a Hermitian one
         return X.astype(np.result_type(X, np.complex64)) if self._is_complex else X
+
+    def _check_rows(self, X: Any, reset: bool, least: int, accepted: str) -> NDArray[Any]:
+        """2-D input by scikit-learn's own check, whose messages do not all name the argument."""
+        try:
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                ensure_min_samples=least,
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=False,
+            )
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            reason = " ".join(str(error).split())
+            raise kind(f"X must be {accepted}, with numbers as entries; {reason}") from None
+        check_finite(X, "X", "rows")
+        return np.asarray(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -24,6 +24,7 @@ class LowRankClusterer(AffinityClusterer):
     """Base of the estimators whose code is ``left diag(values) right^T``, kept as `factors_`."""
 
     factors_: LowRankExpression
+    _distinct: tuple[NDArray[np.intp], NDArray[np.intp]] | None
 
     @property
     def representation_(self) -> NDArray[np.float64]:
@@ -44,6 +45,13 @@ class LowRankClusterer(AffinityClusterer):
         self.rank_ = len(factors.values)
         self.objective_ = factors.objective
         self.affinity_ = similarity_graph(similarity, len(factors.left), self.n_neighbors)
+
+    def _graph(self) -> tuple[csr_array, NDArray[np.intp] | None]:
+        """The affinity; where there are exact copies, that of the distinct points: copies share a label."""
+        if self._distinct is None:
+            return self.affinity_, None
+        first, place = self._distinct
+        return self.affinity_[first][:, first], place
 
 
 def similarity_graph(

@@ -146,6 +146,7 @@ class KernelLRR(LowRankClusterer):
             n_jobs=self.n_jobs,
         )
         gram = self.kernel_.bind(X)
+        self._distinct = gram.distinct()
         if gram.n <= DENSE_LIMIT:  # two passes over it are ahead: evaluate it once
             gram = DenseGram(gram.dense(check_n_jobs(self.n_jobs)))
         self.gamma_ = self.kernel_.gamma_

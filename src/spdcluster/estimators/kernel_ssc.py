@@ -31,7 +31,7 @@ class KernelSSC(AffinityClusterer):
     kernel : str, callable or `spdcluster.kernels.Kernel`, default="log-gaussian"
         On SPD/HPD matrices: "log-gaussian" ``exp(-gamma |log X - log Y|^2)``, "log-polynomial",
         "log-exponential", "log-linear" ``tr(log X log Y)``, "stein". On flattened matrices or on
-        2-D vectors: "gaussian" and "polynomial" (KSSCE), "linear" (SSC). "precomputed": X is the
+        2-D vectors: "gaussian" and "polynomial" (KSSCE, Patel and Vidal 2014), "linear" (SSC). "precomputed": X is the
         Gram matrix. A callable ``k(X, Y)`` returns values of shape (n_X, n_Y).
     gamma : float or str, default="scale"
         Width. "scale" is one over the mean squared distance between two points for the Gaussian
@@ -99,7 +99,10 @@ class KernelSSC(AffinityClusterer):
 
     Notes
     -----
-    Time grows as N^2 and memory as N; see docs/performance.md.
+    Time O(N d^3) for the logarithms, O(N^2 d^2) for the kernel and O(N^2 s) for codes of s atoms, of which
+    bounds on many matrices at once save most where N is large; memory O(N d^2 + N s), and the Gram matrix
+    where it fits into `memory_budget`; see docs/performance.md. ADMM takes O(N^3) an iteration. Choose it
+    for covariances, whatever their kind and number; with a Euclidean kernel, for vectors on curved surfaces.
 
     Exact copies of a matrix are coded by each other alone, so that they would leave the graph as
     clusters of their own. Where there are copies, the graph that is cut is that of the distinct

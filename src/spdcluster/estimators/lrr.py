@@ -9,6 +9,7 @@ from spdcluster.arguments import check_choice, check_real
 from spdcluster.estimators._low_rank import WEIGHT_MODES, LowRankClusterer
 from spdcluster.expression.low_rank import row_space_directions
 from spdcluster.expression.lrr import lrr, smallest_lam
+from spdcluster.kernels import make_kernel
 from spdcluster.kernels.vector import flat_vectors
 
 
@@ -119,10 +120,12 @@ class LRR(LowRankClusterer):
 
     def _express(self, X: NDArray[Any]) -> None:
         vectors = flat_vectors(X).astype(np.float64)
+        self._distinct = make_kernel("linear").bind(vectors).distinct()
         lam = check_real(self.lam, "lam", low=0.0, low_open=True)
         mode = check_choice(self.weight_mode, "weight_mode", WEIGHT_MODES)
         power = check_real(self.power, "power", low=0.0, low_open=True)
-        self.lam_ = lam * smallest_lam(vectors) if mode == "relative" else lam
+        smallest = smallest_lam(vectors) if mode == "relative" else 1.0
+        self.lam_ = lam * smallest if np.isfinite(smallest) else lam
         factors = lrr(
             vectors,
             lam=self.lam_,

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from spdcluster.arguments import check_choice, check_real
 from spdcluster.estimators._low_rank import WEIGHT_MODES, LowRankClusterer
 from spdcluster.expression.lrsc import lrsc
+from spdcluster.kernels import make_kernel
 from spdcluster.kernels.vector import flat_vectors
 
 
@@ -100,6 +101,7 @@ class LRSC(LowRankClusterer):
 
     def _express(self, X: NDArray[Any]) -> None:
         vectors = flat_vectors(X).astype(np.float64)
+        self._distinct = make_kernel("linear").bind(vectors).distinct()
         tau = check_real(self.tau, "tau", low=0.0, low_open=True)
         alpha = check_real(self.alpha, "alpha", low=0.0, low_open=True)
         if check_choice(self.weight_mode, "weight_mode", WEIGHT_MODES) == "relative":

@@ -14,6 +14,8 @@ from spdcluster.expression.threads import run_chunks
 from spdcluster.geometry import log_vectors
 
 ROWS_PER_TASK = 16
+# squared lengths of tangent vectors that count for nothing, relative to alpha
+NEGLIGIBLE = 1e-9
 
 
 def tangent_expression(
@@ -78,7 +80,7 @@ def tangent_expression(
             chosen = matrices if used is None else np.ascontiguousarray(matrices[:, :, used])
             own = int(i) if used is None else -1
             atoms, target, start = _with_constraint(
-                tangent_vectors(whiteners[i], chosen, scale), own
+                tangent_vectors(whiteners[i], chosen, scale), own, alpha
             )
             size[t], values[t, 0], values[t, 1], taken[t] = solve_code(
                 atoms, target, no_gram, np.ones(atoms.shape[1]), alpha, own, start, VIOLATION,
@@ -106,11 +108,12 @@ def tangent_expression(
 
 
 def _with_constraint(
-    vectors: NDArray[np.float64], own: int
+    vectors: NDArray[np.float64], own: int, alpha: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
     """Atoms (p + 1, n) and target (p + 1,) with the constraint's coordinate, and the nearest atom."""
     squared = np.einsum("pn,pn->n", vectors, vectors)
-    coordinate = np.sqrt(squared.mean()) or 1.0
+    # the objective is alpha or more: next to it the rounding of logarithms of copies is nothing
+    coordinate = np.sqrt(max(float(squared.mean()), NEGLIGIBLE * alpha))
     atoms = np.vstack([vectors, np.full(len(squared), coordinate)])
     target = np.zeros(len(atoms))
     target[-1] = coordinate

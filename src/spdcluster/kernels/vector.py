@@ -103,7 +103,8 @@ class VectorKernel(Kernel):
             U = np.hstack([U, np.full((len(U), 1), np.sqrt(self.coef0))])
         if self.normalize and self.formula == "power":
             U = _unit_rows(U)
-        if not np.isfinite(formula_diagonal(U, self.formula, self._power)).all():
+        diagonal = formula_diagonal(U, self.formula, self._power)
+        if not (np.isfinite(U).all() and np.isfinite(diagonal).all()):
             raise ValueError(
                 f"the {self.shape} kernel overflows on this input with gamma={self.gamma_:.3g}; "
                 'use normalize=True, a smaller gamma, or gamma="scale"'
