@@ -67,7 +67,7 @@ def curves(
     x_label: str,
     reference: Mapping[str, Sequence[float]] | None = None,
 ) -> bytes:
-    """Accuracy and NMI over the number of classes, with standard errors; `reference` is dashed."""
+    """Accuracy and NMI over the number of classes; `reference` is dashed."""
     figure = _figure(11, 4.2)
     for axis, score, title in zip(figure.subplots(1, 2), ("accuracy", "nmi"), ("Accuracy", "NMI")):
         for i, (method, row) in enumerate(summary[score].items()):
