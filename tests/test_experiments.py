@@ -284,8 +284,11 @@ def test_feret_best_preset_separates_distinct_patterns(face_file, tmp_path):
 def test_missing_estimators_are_left_out_with_a_note(texture_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(
         brodatz,
-        "paper_methods",
-        lambda *a: [Method("K-means", "texture", "k-means"), Method("new", "texture", "NotThere")],
+        "_methods",
+        lambda preset: [
+            Method("K-means", "texture", "k-means"),
+            Method("new", "texture", "NotThere"),
+        ],
     )
     import spdcluster
 

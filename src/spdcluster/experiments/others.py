@@ -49,7 +49,7 @@ SCENE_WINDOWS = (5, 7, 9)
 def sources(scene: str | Path | None = None) -> dict[str, Source]:
     """Name -> (was tuned on, draw)."""
     made: dict[str, Source] = {f.name: (f.was_tuned_on, f.draw) for f in FAMILIES}
-    for name in DESCRIPTORS:
+    for name in ("texture", "texture-signed"):
         made[f"carried images, {name}"] = (True, carried_textures(name))
     if scene is not None:
         for window in SCENE_WINDOWS:
