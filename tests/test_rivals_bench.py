@@ -1,14 +1,17 @@
 """`spdcluster bench methods`: the table, the files, the same subsets for all, and going on after a stop."""
 
 import csv
+import warnings
 
 import numpy as np
 import pytest
+from pyriemann.clustering import Kmeans
 
 from samples import groups
 from spdcluster.bench import methods as bench
 from spdcluster.bench import methods_floors
 from spdcluster.experiments.methods import Method
+from spdcluster.metrics import clustering_accuracy
 
 SOME = ["K-means", "KSSCR", "LRSC", "K-means, pyRiemann"]
 
@@ -104,6 +107,21 @@ def test_the_least_of_several_times_is_kept_but_long_calls_are_not_repeated(monk
     clock = iter([0.0, 9.0])
     assert methods_floors.best_time(lambda: calls.append(1)) == 9.0
     assert len(calls) == 6
+
+
+def test_what_the_rival_from_another_library_says_is_kept_and_not_shown(recwarn, monkeypatch):
+    X, y = groups(np.random.default_rng(1), 3, 20, 4)
+    method = next(m for m in bench.all_methods() if m.name == "K-means, pyRiemann")
+    assert clustering_accuracy(y, method.fit(X, 3, 0).labels) == 1.0
+    fit = Kmeans.fit
+
+    def complain(self, X):
+        warnings.warn("Convergence not reached", UserWarning, stacklevel=2)
+        return fit(self, X)
+
+    monkeypatch.setattr(Kmeans, "fit", complain)
+    assert "UserWarning: Convergence not reached" in method.fit(X, 3, 0).warnings
+    assert not recwarn.list
 
 
 def test_bad_options_give_one_clear_error(tmp_path):

@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.linalg import logm
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet
+from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 from rivals_data import flat_submanifolds
 from samples import groups, spd
@@ -93,6 +95,25 @@ def test_exact_copies_share_a_label(model):
         assert clustering_accuracy(y, labels[:36]) == 1.0
     with pytest.warns(ConvergenceWarning, match="only 1 distinct matrices for n_clusters=3"):
         assert set(model.fit_predict(np.repeat(X[:1], 9, axis=0))) == {0}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "values"),
+    [
+        ("gaussian", partial(rbf_kernel, gamma=0.02)),
+        ("polynomial", partial(polynomial_kernel, degree=3, gamma=0.02, coef0=1.0)),
+    ],
+)
+def test_kssce_is_kernel_ssc_on_flattened_matrices(kernel, values):
+    """Patel and Vidal 2014, with the kernel matrix of another library."""
+    X, _ = groups(np.random.default_rng(6), 3, 12, 3)
+    parameters = {"alpha": 0.4, "normalize": True, "random_state": 0}
+    model = KernelSSC(3, kernel=kernel, gamma=0.02, degree=3, coef0=1.0, **parameters).fit(X)
+    K = values(X.reshape(36, 9))
+    given = KernelSSC(3, kernel="precomputed", **parameters).fit(K)
+    difference = (model.representation_ - given.representation_).toarray()
+    assert np.abs(difference).max() < 1e-9
+    assert np.array_equal(model.labels_, given.labels_)
 
 
 def test_elastic_net_in_the_log_domain_is_the_problem_of_its_authors():

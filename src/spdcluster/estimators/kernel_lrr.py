@@ -64,9 +64,9 @@ class KernelLRR(LowRankClusterer):
 
     Notes
     -----
-    Up to 3000 matrices: the Gram matrix and a dense eigendecomposition, time O(N^3) and memory O(N^2). Beyond:
-    the r eigenvectors that count, by Lanczos on the implicit Gram matrix, time O(N^2 r) kernel values and
-    memory O(N r). Choose it when clusters span low-dimensional subspaces of the feature space and N is too
+    Up to 3000 matrices: the Gram matrix, O(N^2 d^2) for most kernels, and a dense eigendecomposition, O(N^3);
+    memory O(N^2). Beyond: the r eigenvectors that count, by Lanczos on the implicit Gram matrix, time
+    O(N^2 d^2 r) and memory O(N r). Choose it when clusters span low-dimensional subspaces of the feature space and N is too
     small for sparse codes to be stable.
 
     References
