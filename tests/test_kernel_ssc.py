@@ -164,7 +164,8 @@ def test_hostile_sets_get_labels():
 
 def test_penalty_so_large_that_all_codes_are_zero():
     X, _ = groups(np.random.default_rng(6), 2, 6, 3)
-    model = KernelSSC(2, alpha=100.0, random_state=0).fit(X)
+    with pytest.warns(UserWarning, match=r'every code is zero.*alpha=100.*alpha_mode="relative"'):
+        model = KernelSSC(2, alpha=100.0, random_state=0).fit(X)
     assert model.representation_.nnz == 0
     assert model.dual_gap_ == 0.0
     assert model.predict(X).shape == (12,)

@@ -1,5 +1,6 @@
 """`KernelSSC`: the paper's method, exact, on any kernel."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -213,6 +214,14 @@ class KernelSSC(AffinityClusterer):
         self._gram = self.kernel_.bind(X)
         self.gamma_ = self.kernel_.gamma_
         expression = self._code(self._gram)
+        if expression.coef.nnz == 0:
+            warnings.warn(
+                f"KernelSSC: every code is zero, so that the labels say nothing: alpha={self.alpha:g} is too "
+                'large for these values of the kernel; lower it, or use alpha_mode="relative" with alpha '
+                "below 1",
+                UserWarning,
+                stacklevel=3,
+            )
         self.representation_ = expression.coef
         self.affinity_ = affinity(expression.coef, self.affinity)
         self.alphas_ = expression.alpha
