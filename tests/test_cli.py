@@ -215,6 +215,62 @@ def test_an_image_whose_covariance_is_singular_is_named(pictures, capsys):
     fails(["cluster", "images", "-k", "2"], capsys, r"flat\.png.*constant")
 
 
+def scene(path, *, blank=True, indefinite=False):
+    """A scene of 12 x 8 pixels in three stripes; one pixel without data, one not definite."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(12)[:, None] // 4 + np.zeros((1, 8), dtype=int)
+    A = rng.normal(size=(3, 3, 3))[truth] @ rng.normal(size=(12, 8, 3, 24))
+    X = A @ A.swapaxes(2, 3)
+    if blank:
+        X[0, 0] = 0
+    if indefinite:
+        X[5, 2] = np.diag([1, 1, -1])
+    np.save(path, X)
+    return truth
+
+
+def test_a_scene_is_segmented_without_the_pixels_that_have_no_data(place, capsys):
+    truth = scene("scene.npy")
+    assert run(["cluster", "scene.npy", "-k", "3", "--seed", "0", "-o", "o"]) == 0
+    assert "left out 1 of 96 pixels" in capsys.readouterr().out
+    rows = labels_csv("o")
+    assert rows[0]["row,column"] == "0,1"
+    assert len(rows) == 95
+    found = {(truth[tuple(map(int, r["row,column"].split(",")))], r["label"]) for r in rows}
+    assert len(found) == 3, "each stripe is one cluster"
+    assert 'id="segmentation"' in Path("o/report.html").read_text()
+    namespace = {}
+    exec(json.loads(Path("o/summary.json").read_text())["python"], namespace)
+    assert namespace["model"].labels_.tolist() == [int(row["label"]) for row in rows]
+
+
+def test_pixels_of_a_scene_that_are_not_definite_are_counted_and_skip_bad_goes_on(place, capsys):
+    scene("scene.npy", indefinite=True)
+    line = ["cluster", "scene.npy", "-k", "3"]
+    fails(line, capsys, r"1 of 96 pixels .* not positive definite.*--looks 2.*--skip-bad")
+    assert run([*line, "--skip-bad", "-o", "o"]) == 0
+    assert "left out 2 of 96 pixels" in capsys.readouterr().out
+    assert run([*line, "--looks", "4", "-o", "p"]) == 0
+    assert "6 matrices of 3 x 3 from a scene of 3 x 2 pixels" in capsys.readouterr().out
+
+
+def test_a_folder_of_matrix_files_is_clustered_by_file_name(place, capsys):
+    X, truth = matrices()
+    Path("subjects").mkdir()
+    for i in range(12):
+        np.save(f"subjects/s{i}.npy", X[i])
+    assert run(["cluster", "subjects", "-k", "3", "--seed", "0", "-q", "-o", "o"]) == 0
+    rows = labels_csv("o")
+    assert [row["file"] for row in rows] == [f"s{i}.npy" for i in range(12)]
+    assert len({(kind, row["label"]) for kind, row in zip(truth, rows)}) == 3
+    np.save("subjects/s3.npy", -X[3])
+    fails(["cluster", "subjects", "-k", "3"], capsys, r": s3\.npy is not positive definite")
+    Path("subjects/s3.npy").write_text("no matrix")
+    fails(["cluster", "subjects", "-k", "3"], capsys, r"s3\.npy is not a .*--skip-bad")
+    assert run(["cluster", "subjects", "-k", "3", "--skip-bad", "-o", "p"]) == 0
+    assert len(labels_csv("p")) == 11
+
+
 def test_standard_input_is_read(place):
     with open("good.npy", "rb") as file:
         done = subprocess.run(
@@ -269,6 +325,21 @@ def singular(path):
     np.save(path, X)
 
 
+def one_image(path):
+    from skimage.io import imsave
+
+    path.mkdir()
+    rng = np.random.default_rng(0)
+    imsave(path / "only.png", rng.integers(0, 256, (32, 32)).astype(np.uint8))
+
+
+def cut_scene(path):
+    path.mkdir()
+    (path / "config.txt").write_text("Nrow\n4\n---------\nNcol\n4\n")
+    np.ones(16, "<f4").tofile(path / "T11.bin")
+    np.ones(2, "<f4").tofile(path / "T12_real.bin")
+
+
 BAD_FILES = [
     ("missing.npy", lambda path: None, "there is no file or folder missing.npy; check the name"),
     ("empty.npy", lambda path: path.touch(), "empty.npy is empty"),
@@ -281,6 +352,14 @@ BAD_FILES = [
     ("singular.npy", singular, r"singular\.npy\[5\] is not .*, or add --regularization 1e-6 "),
     ("flat.npy", lambda path: np.save(path, np.eye(3)), r": flat\.npy must be 3-D"),
     ("folder", lambda path: path.mkdir(), "holds no images"),
+    (
+        "vector.npy",
+        lambda path: np.save(path, np.arange(5.0)),
+        r"vector\.npy .* shape \(5,\); save",
+    ),
+    ("number.npy", lambda path: np.save(path, np.pi), r"number\.npy .* shape \(\); save"),
+    ("single", one_image, "holds one image, only.png.*name the file: single/only.png"),
+    ("T3", cut_scene, r"T12_real\.bin has 8 bytes; 4 x 4 pixels of float32 take 64"),
 ]
 
 
@@ -306,6 +385,7 @@ BAD_ARGUMENTS = [
     (["-k", "3", "--solver", "admn"], "Did you mean 'admm'"),
     (["-k", "3", "--no-such-option"], "--no-such-option"),
     (["-k", "3", "--features", "gabor"], "--features is for images"),
+    (["-k", "3", "--looks", "2"], "--looks is for scenes"),
     (["-k", "3", "--labels", "missing.csv"], "missing.csv"),
     (["-k", "3", "--labels", "good.npy"], "one label for each of the 60"),
     (["-k", "3", "--labels", "two.npz"], "choose one with --labels-key a"),
@@ -400,6 +480,25 @@ def test_control_c_in_the_middle_is_one_line_and_nothing_is_written(place):
     assert process.returncode == 2
     assert error == b"spdcluster: interrupted; nothing was written\n"
     assert not Path("o").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_control_c_that_python_drops_is_heard_in_the_end():
+    code = (
+        "import os, signal, time\n"
+        "from spdcluster.cli.entry import insist_on_interrupts\n"
+        "insist_on_interrupts()\n"
+        "class Dying:\n"
+        "    def __del__(self):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        time.sleep(0.1)\n"
+        "Dying()\n"
+        "print('dropped', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert done.stdout == "dropped\n"
+    assert done.stderr.rstrip().endswith("KeyboardInterrupt")
 
 
 # ----------------------------------------------------------------------------------------- manners

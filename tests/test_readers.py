@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 import scipy.io
 
-from spdcluster.datasets import read_images, read_labels, read_matrices, texture_mosaic
+from spdcluster.datasets import (
+    read_images,
+    read_labels,
+    read_matrices,
+    read_matrix_folder,
+    read_scene,
+    texture_mosaic,
+)
 
 
 def spd(n=12, d=3, *, hermitian=False, seed=0):
@@ -266,3 +273,92 @@ def test_the_mosaic_gives_brightness_no_say():
         part = mosaic.image[mosaic.truth == k]
         assert abs(part.mean()) < 0.25
         assert 0.7 < part.std() < 1.3
+
+
+# --------------------------------------------------------------------------------- folders, scenes
+
+
+@pytest.mark.parametrize("suffix", ["npy", "mat", "csv", "tsv", "txt"])
+def test_a_folder_of_matrices_is_read_in_natural_order(tmp_path, suffix):
+    X = spd(n=12)
+    separator = {"csv": ",", "tsv": "\t", "txt": " "}.get(suffix)
+    for i, matrix in enumerate(X):
+        path = tmp_path / f"s{i}.{suffix}"
+        if suffix == "npy":
+            np.save(path, matrix)
+        elif suffix == "mat":
+            scipy.io.savemat(path, {"C": matrix})
+        else:
+            np.savetxt(path, matrix, delimiter=separator, fmt="%.17g")
+    (tmp_path / "notes.md").write_text("no matrix")
+    found = read_matrix_folder(tmp_path)
+    assert found.names == [f"s{i}.{suffix}" for i in range(12)]
+    np.testing.assert_array_equal(found.matrices, X)
+
+
+def test_a_file_of_several_matrices_in_a_folder_names_each(tmp_path):
+    X = spd(n=5)
+    np.save(tmp_path / "a.npy", X[:4])
+    np.save(tmp_path / "b.npy", X[4])
+    (tmp_path / "labels.csv").write_text("not,a,matrix")
+    found = read_matrix_folder(tmp_path)
+    assert found.names == ["a.npy[0]", "a.npy[1]", "a.npy[2]", "a.npy[3]", "b.npy"]
+    np.testing.assert_array_equal(found.matrices, X)
+
+
+def test_matrices_of_another_size_in_a_folder_are_named_or_left_out(tmp_path):
+    np.save(tmp_path / "a.npy", np.eye(3))
+    np.save(tmp_path / "b.npy", np.eye(4))
+    with pytest.raises(
+        ValueError, match=r"b\.npy holds a matrix of 4 x 4, the files before it 3 x 3"
+    ):
+        read_matrix_folder(tmp_path)
+    found = read_matrix_folder(tmp_path, skip_bad=True)
+    assert found.names == ["a.npy"]
+    assert "b.npy" in found.skipped[0]
+
+
+def write_polsarpro(folder, X, letter="T"):
+    """As PolSARpro writes it: a file a band, float32, row by row."""
+    folder.mkdir()
+    (folder / "config.txt").write_text(f"Nrow\n{X.shape[0]}\n---------\nNcol\n{X.shape[1]}\n")
+    d = X.shape[-1]
+    for i in range(d):
+        X[..., i, i].real.astype("<f4").tofile(folder / f"{letter}{i + 1}{i + 1}.bin")
+        for j in range(i + 1, d):
+            name = folder / f"{letter}{i + 1}{j + 1}"
+            X[..., i, j].real.astype("<f4").tofile(f"{name}_real.bin")
+            X[..., i, j].imag.astype("<f4").tofile(f"{name}_imag.bin")
+
+
+@pytest.mark.parametrize(("letter", "d"), [("T", 3), ("C", 3), ("C", 2), ("T", 4)])
+def test_polsarpro_folders_are_read_and_averaged(tmp_path, letter, d):
+    X = spd(n=42, d=d, hermitian=True).reshape(6, 7, d, d).astype(np.complex64)
+    write_polsarpro(tmp_path / f"{letter}{d}", X, letter)
+    found = read_scene(tmp_path / f"{letter}{d}", looks=1)
+    np.testing.assert_allclose(found.matrices, X, rtol=1e-6)
+    found = read_scene(tmp_path, looks=3)
+    assert found.matrices.shape == (2, 2, d, d)
+    np.testing.assert_allclose(found.matrices[1, 0], X[3:6, :3].mean(axis=(0, 1)), rtol=1e-6)
+    assert found.usable.all()
+
+
+def test_pixels_without_data_and_indefinite_ones_are_not_usable(tmp_path):
+    X = spd(n=6).reshape(2, 3, 3, 3)
+    X[0, 1] = 0
+    X[1, 1, 0, 0] = np.nan
+    X[1, 2] = np.diag([1.0, 1.0, -1.0])
+    np.save(tmp_path / "scene.npy", X)
+    found = read_scene(tmp_path / "scene.npy")
+    assert found.usable.tolist() == [[True, False, True], [True, False, False]]
+    assert found.empty.tolist() == [[False, True, False], [False, True, False]]
+
+
+def test_large_scenes_are_averaged_until_they_are_few(tmp_path):
+    one = np.eye(2)
+    np.save(tmp_path / "scene.npy", np.broadcast_to(one, (500, 500, 2, 2)))
+    found = read_scene(tmp_path / "scene.npy")
+    assert found.looks == 3
+    assert found.usable.shape == (166, 166)
+    with pytest.raises(ValueError, match="looks must be an integer in"):
+        read_scene(tmp_path / "scene.npy", looks=501)

@@ -59,7 +59,8 @@ def _program(
 
 
 @app.command(
-    epilog="Example: spdcluster cluster covariances.npy -k 4 --labels truth.csv --out result"
+    short_help="Cluster matrices, images or one picture; write a report.",
+    epilog="Example: spdcluster cluster covariances.npy -k 4 --labels truth.csv",
 )
 @with_options(
     {k: p for k, p in SSC_PARAMETERS.items() if k != "n_clusters"},
@@ -74,13 +75,17 @@ def cluster(
         str,
         typer.Argument(
             metavar="INPUT",
-            help=".npy, .npz or .mat of matrices, - for stdin, a picture, a folder of images.",
+            help="File of matrices (.npy, .npz, .mat; - for stdin), folder of such files or of "
+            "images, one picture, or PolSARpro folder.",
         ),
     ],
     n_clusters: Annotated[
         str,
         typer.Option(
-            "-k", "--n-clusters", metavar="K", help="Number of clusters, or auto: a hint."
+            "-k",
+            "--n-clusters",
+            metavar="K",
+            help="Number of clusters; auto reads it off the spectrum, a hint.",
         ),
     ],
     out: Annotated[Path | None, out_option("spdcluster-INPUT")] = None,
@@ -101,8 +106,15 @@ def cluster(
             metavar="{default|best}", help="Parameters to start from; other options win over it."
         ),
     ] = Preset.default,
+    looks: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Of scenes: mean over N x N pixels.  [few enough for 60,000 matrices]",
+        ),
+    ] = None,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Go on without images that cannot be read.")
+        bool, typer.Option("--skip-bad", help="Go on without what cannot be used in a folder.")
     ] = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -126,7 +138,9 @@ def cluster(
     clock = Clock(on_compile=None if quiet else _say_compiling)
     with clock.step("read"):
         with about(source, OPTIONS):
-            collection = load(source, key=key, skip_bad=skip_bad, descriptor=descriptor)
+            collection = load(
+                source, key=key, skip_bad=skip_bad, descriptor=descriptor, looks=looks
+            )
         truth = None
         if labels is not None:
             from spdcluster.datasets import read_labels
@@ -140,7 +154,8 @@ def cluster(
             typer.echo(note)
         typer.echo(f"{in_words(collection.X)} from {collection.source}")
     parameters.setdefault("random_state", job.draw_seed())
-    with about(collection.source, OPTIONS):
+    names = None if collection.column == "id" else collection.names
+    with about(collection.source, OPTIONS, names):
         outcome = job.cluster(
             collection,
             parameters,
@@ -155,7 +170,10 @@ def cluster(
         _tell(outcome, folder)
 
 
-@app.command(epilog="Example: spdcluster demo --out my-first-result")
+@app.command(
+    short_help="Segment three textures: the main job, no data needed.",
+    epilog="Example: spdcluster demo --out my-first-result",
+)
 def demo(
     out: Annotated[Path, out_option("spdcluster-demo")] = Path("spdcluster-demo"),
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of k-means.")] = 0,
@@ -170,7 +188,10 @@ def demo(
     run_demo(out, seed=seed, n_jobs=jobs, quiet=quiet, clock=clock)
 
 
-@app.command(epilog="Example: spdcluster reproduce brodatz --data textures --trials 20")
+@app.command(
+    short_help="Make the paper's tables and figures from its data.",
+    epilog="Example: spdcluster reproduce brodatz --data textures --trials 20",
+)
 def reproduce(
     name: Annotated[Data, typer.Argument(metavar="NAME", help="Data set: brodatz or feret.")],
     data: Annotated[
@@ -200,7 +221,10 @@ def reproduce(
         typer.echo(f"results are in {folder}")
 
 
-@app.command(epilog="Example: spdcluster bench solver --quick")
+@app.command(
+    short_help="Measure speed and quality beside rivals.",
+    epilog="Example: spdcluster bench solver --quick",
+)
 def bench(
     name: Annotated[
         Benchmark, typer.Argument(metavar="NAME", help="solver, methods or descriptors.")
@@ -269,7 +293,7 @@ def _repeat(context: typer.Context, source: str, n_clusters: str, seed: int) -> 
 def _say_compiling() -> None:
     """For somebody who is watching: the first run after installation takes longer."""
     if sys.stderr.isatty():
-        typer.echo("compiling, which only the first run does ...", err=True)
+        typer.echo("compiling, about a minute, which only the first run does ...", err=True)
 
 
 def _stem(source: str) -> str:
@@ -286,11 +310,14 @@ def _log(verbose: int) -> None:
 
 
 def _tell(outcome: Any, folder: Path) -> None:
+    from spdcluster.report import count_of
+
     m, seconds = outcome.measures, outcome.summary["seconds"]
     for note in outcome.notes:
         typer.echo(note)
     sizes = ", ".join(f"{size:,}" for size in m.sizes[:12]) + (", ..." if len(m.sizes) > 12 else "")
-    typer.echo(f"{m.n_clusters} clusters of {sizes} in {seconds['cluster']:.2f} s")
+    found = count_of(m.n_clusters, "cluster")
+    typer.echo(f"{found} of {sizes} in {seconds['cluster']:.2f} s")
     if m.agreement is not None:
         typer.echo(
             f"accuracy {m.agreement.accuracy:.1%}, NMI {m.agreement.nmi:.1%}, ARI {m.agreement.ari:.3f}"

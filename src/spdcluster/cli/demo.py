@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from spdcluster.cli import job
 from spdcluster.cli.clock import Clock
-from spdcluster.cli.inputs import Collection
+from spdcluster.cli.inputs import WINDOWS, Collection
 from spdcluster.cli.output import check_folder
 from spdcluster.datasets import TextureMosaic, texture_mosaic
 from spdcluster.descriptors import RegionCovariance
@@ -84,7 +84,7 @@ def _windows(mosaic: TextureMosaic, n_jobs: int | None) -> tuple[Collection, NDA
 
     def scene(labels: NDArray[np.int64]) -> Scene:
         painted = np.asarray(transformer.inverse_labels(labels, overlap="majority"))[0]
-        return Scene(mosaic.image, painted, mosaic.truth)
+        return Scene(mosaic.image, painted, mosaic.truth, WINDOWS)
 
     collection = Collection(
         X=X,

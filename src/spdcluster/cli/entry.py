@@ -1,20 +1,42 @@
 """Where the program starts and ends: exit code 0, or 2 with one line on stderr."""
 
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 PROGRAM = "spdcluster"
 INTERRUPTED = "interrupted; nothing was written"
+PATIENCE = 2.0  # seconds in which an interrupt should have ended the program
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
+    insist_on_interrupts()
     code = run(sys.argv[1:] if arguments is None else arguments)
     sys.stdout.flush()
     sys.exit(code)
+
+
+def insist_on_interrupts() -> None:
+    """Let Ctrl-C end the program even where Python drops it.
+
+    A KeyboardInterrupt that is raised inside a finaliser or a callback, as they run while modules
+    are imported and code is compiled, is printed and forgotten. So it is raised again.
+    """
+
+    def interrupt(*_: Any) -> None:
+        again = threading.Timer(PATIENCE, os.kill, (os.getpid(), signal.SIGINT))
+        again.daemon = True
+        again.start()
+        raise KeyboardInterrupt
+
+    # whoever started us in the background with interrupts ignored keeps that
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -10,7 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spdcluster.cli.estimator_options import option_name
+from spdcluster.datasets import MatrixScene, read_scene
+from spdcluster.datasets.scenes import as_scene
 from spdcluster.report import Scene
+
+WINDOWS = "Its clusters (each pixel takes the cluster of most windows over it)"
 
 
 @dataclass(frozen=True)
@@ -43,35 +47,74 @@ class Collection:
     scene: Callable[[NDArray[np.int64]], Scene] | None = None
 
 
-def load(source: str, *, key: str | None, skip_bad: bool, descriptor: dict[str, Any]) -> Collection:
-    """Read a file of matrices, a picture, a folder of images, or (as ``-``) standard input.
+def load(
+    source: str,
+    *,
+    key: str | None,
+    skip_bad: bool,
+    descriptor: dict[str, Any],
+    looks: int | None = None,
+) -> Collection:
+    """Read what INPUT names: a file, a folder, a picture, a scene, or (as ``-``) standard input.
 
     Parameters
     ----------
     descriptor : dict
         Parameters of `RegionCovariance` that were given.
+    looks : int or None
+        Side of the squares of a scene's pixels that are averaged.
     """
+    from spdcluster.datasets.readers import matrix_files
+    from spdcluster.datasets.scenes import scene_folder
     from spdcluster.descriptors.images import SUFFIXES
 
+    if not source:
+        raise ValueError("INPUT is empty; name a file or a folder")
     path = Path(source)
-    if source != "-" and path.is_dir():
-        return _from_folder(path, skip_bad, descriptor)
-    if source != "-" and path.suffix.lower() in SUFFIXES:
+    is_folder = source != "-" and path.is_dir()
+    place = scene_folder(path) if is_folder else None
+    if place is not None:
+        _refuse(descriptor, f"{source} is a radar scene")
+        return _from_scene(read_scene(place, looks), source, path.name, skip_bad)
+    if is_folder and not _holds_images(path) and matrix_files(path):
+        _refuse(descriptor | _option("looks", looks), f"{source} is a folder of matrices")
+        return _from_matrix_folder(path, key, skip_bad)
+    if is_folder or (source != "-" and path.suffix.lower() in SUFFIXES):
+        _refuse(_option("looks", looks) | _option("key", key), f"{source} holds images")
+        if is_folder:
+            return _from_folder(path, skip_bad, descriptor)
         return _from_picture(path, {"regions": "window"} | descriptor)
-    if descriptor:
-        option = option_name(next(iter(descriptor)))
-        raise ValueError(
-            f"{option} is for images, but {source} is a file of matrices; leave it out"
-        )
-    return _from_matrices(source, key)
+    _refuse(descriptor, f"{source} is a file of matrices")
+    return _from_file(source, key, skip_bad, looks)
 
 
-def _from_matrices(source: str, key: str | None) -> Collection:
+def _option(name: str, value: Any) -> dict[str, Any]:
+    return {} if value is None else {name: value}
+
+
+def _refuse(given: dict[str, Any], because: str) -> None:
+    """Options that have no meaning for this input were given: say so."""
+    if given:
+        name = next(iter(given))
+        kind = {"looks": "scenes", "key": ".npz and .mat files"}.get(name, "images")
+        raise ValueError(f"{option_name(name)} is for {kind}, but {because}; leave it out")
+
+
+def _holds_images(folder: Path) -> bool:
+    from spdcluster.descriptors.images import SUFFIXES
+
+    return any(path.suffix.lower() in SUFFIXES for path in folder.iterdir())
+
+
+def _from_file(source: str, key: str | None, skip_bad: bool, looks: int | None) -> Collection:
     from spdcluster.datasets import read_matrices
 
     found = read_matrices(sys.stdin.buffer if source == "-" else source, key)
     asked = "" if key is None else f", key={key!r}"
     shown = "standard input" if source == "-" else Path(source).name
+    if found.matrices.ndim == 4:
+        return _from_scene(as_scene(found.matrices, looks), source, shown, skip_bad)
+    _refuse(_option("looks", looks), f"{source} is a file of matrices without rows and columns")
     return Collection(
         X=found.matrices,
         names=[str(i) for i in range(len(found.matrices))],
@@ -85,10 +128,83 @@ def _from_matrices(source: str, key: str | None) -> Collection:
     )
 
 
+def _from_matrix_folder(folder: Path, key: str | None, skip_bad: bool) -> Collection:
+    from spdcluster.datasets import read_matrix_folder
+
+    found = read_matrix_folder(folder, key, skip_bad=skip_bad)
+    asked = ("" if key is None else f", key={key!r}") + (", skip_bad=True" if skip_bad else "")
+    return Collection(
+        X=found.matrices,
+        names=found.names,
+        column="file",
+        source=f"the files in {folder.name or folder}",
+        notes=[f"left out: {line}" for line in found.skipped],
+        python=(
+            "from spdcluster.datasets import read_matrix_folder\n\n"
+            f"X = read_matrix_folder({str(folder)!r}{asked}).matrices\n"
+        ),
+    )
+
+
+def _from_scene(found: MatrixScene, source: str, shown: str, skip_bad: bool) -> Collection:
+    rows, columns = found.usable.shape
+    singular = int((~found.usable & ~found.empty).sum())
+    if singular and not skip_bad:
+        raise ValueError(
+            f"{singular:,} of {rows * columns:,} pixels of {source} are not positive definite; "
+            f"average more pixels with looks={found.looks + 1}, or go on without these by skip_bad=True"
+        )
+    notes = [f"squares of {found.looks} x {found.looks} pixels averaged"] if found.looks > 1 else []
+    unusable = int((~found.usable).sum())
+    if unusable:
+        notes.append(f"left out {unusable:,} of {rows * columns:,} pixels: empty or not definite")
+
+    def scene(labels: NDArray[np.int64]) -> Scene:
+        painted = np.full(found.usable.shape, -1)
+        painted[found.usable] = labels
+        return Scene(_false_colors(found), painted)
+
+    return Collection(
+        X=found.matrices[found.usable],
+        names=[f"{row},{column}" for row, column in np.argwhere(found.usable)],
+        column="row,column",
+        source=f"a scene of {rows} x {columns} pixels: {shown}",
+        notes=notes,
+        python=(
+            "from spdcluster.datasets import read_scene\n\n"
+            f"scene = read_scene({'scene.npy' if source == '-' else source!r}, looks={found.looks})\n"
+            "X = scene.matrices[scene.usable]\n"
+        ),
+        scene=scene,
+    )
+
+
+def _false_colors(scene: MatrixScene) -> NDArray[np.uint8]:
+    """The variances in decibels: of three channels and more as red, green and blue, else as grey.
+
+    The order makes the Pauli picture of a coherency matrix, as radar people expect it.
+    """
+    variances = np.diagonal(scene.matrices, axis1=2, axis2=3).real
+    bands = (
+        variances[..., [1, 2, 0]] if variances.shape[-1] >= 3 else variances.sum(axis=2)[..., None]
+    )
+    seen = bands[scene.usable]
+    low, high = np.log(np.percentile(seen, [2, 98], axis=0))
+    share = (np.log(np.maximum(bands, seen.min())) - low) / np.maximum(high - low, 1e-12)
+    share[~scene.usable] = 0
+    pixels = np.round(255 * np.clip(share, 0, 1)).astype(np.uint8)
+    return pixels if pixels.shape[-1] == 3 else pixels[..., 0]
+
+
 def _from_folder(folder: Path, skip_bad: bool, given: dict[str, Any]) -> Collection:
     from spdcluster.datasets import read_images
 
     found = read_images(folder, skip_bad=skip_bad)
+    if len(found.images) == 1 and given.get("regions", "image") == "image":
+        raise ValueError(
+            f"the folder {folder} holds one image, {found.names[0]}, and one cannot be clustered; "
+            f"to segment it, name the file: {folder / found.names[0]}"
+        )
     read = f"read_images({str(folder)!r}{', skip_bad=True' if skip_bad else ''}).images"
     notes = [f"left out {line}" for line in found.skipped]
     return _described(
@@ -138,9 +254,8 @@ def _described(
         ]
 
     def scene(cluster: NDArray[np.int64]) -> Scene:
-        return Scene(
-            images[0], np.asarray(transformer.inverse_labels(cluster, overlap="majority"))[0]
-        )
+        painted = np.asarray(transformer.inverse_labels(cluster, overlap="majority"))[0]
+        return Scene(images[0], painted, caption=WINDOWS)
 
     return Collection(
         X=X,

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 
@@ -27,10 +27,18 @@ def in_shell_words(message: str, options: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def about(shown: str, options: Mapping[str, str]) -> Iterator[None]:
-    """Errors in the block name `shown` where the library, which knows no files, says X."""
+def about(
+    shown: str, options: Mapping[str, str], names: Sequence[str] | None = None
+) -> Iterator[None]:
+    """Errors in the block name `shown` where the library, which knows no files, says X.
+
+    With `names` of the items, X[3] becomes that of the third.
+    """
     try:
         yield
     except (ValueError, TypeError) as error:
-        message = re.sub(r"\bX(?=\[\d+\]|(?<=^X) must )", lambda _: shown, str(error))
+        message = str(error)
+        if names is not None:
+            message = re.sub(r"\bX\[(\d+)\]", lambda match: names[int(match[1])], message)
+        message = re.sub(r"\bX(?=\[\d+\]|(?<=^X) must )", lambda _: shown, message)
         raise type(error)(in_shell_words(message, options)) from error

@@ -29,14 +29,14 @@ HELPS = {
     "tol": "Largest relative duality gap accepted.",
     "max_iter": "Most rounds (active-set) or iterations (admm).",
     "n_init": "Starts of k-means.",
-    "random_state": "Drawn if not given; the report names it.",
+    "random_state": "Of k-means; drawn if not given, and named in the report.",
     "n_jobs": "Threads; no result depends on it.  [all]",
     "verbose": "1 also logs what the library does.",
-    "regularization": "Share of its mean eigenvalue added to a matrix.",
+    "regularization": "Share of its mean eigenvalue added to a matrix.  [0]",
     "n_components": "Eigenvectors in the embedding.  [K]",
     "eigenvalue_power": "Eigenvectors times eigenvalue to this power.",
     "degree_regularization": "Share of the mean degree added to all.",
-    "memory_budget": "Bytes in which the Gram matrix may be kept.",
+    "memory_budget": "Bytes in which the Gram matrix may be kept.  [256e6]",
 }
 
 IMAGE_HELPS = {
@@ -57,7 +57,8 @@ IMAGE_PARAMETERS = {
 }
 # what errors of the library call a parameter, and what a shell calls it
 OPTIONS = {
-    name: option_name(name) for name in (*SSC_PARAMETERS, *IMAGE_PARAMETERS, "key", "skip_bad")
+    name: option_name(name)
+    for name in (*SSC_PARAMETERS, *IMAGE_PARAMETERS, "key", "looks", "skip_bad")
 }
 
 

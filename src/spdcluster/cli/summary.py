@@ -70,10 +70,13 @@ def summarize(
 
 def python_snippet(collection: Collection, parameters: dict[str, Any]) -> str:
     """The run as a Python program."""
-    arguments = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
+    arguments = [f"{name}={value!r}" for name, value in parameters.items()]
+    call = ", ".join(arguments)
+    if len(call) > 60:
+        call = "".join(f"\n    {argument}," for argument in arguments) + "\n"
     return (
         f"from spdcluster import KernelSSC\n{collection.python}"
-        f"model = KernelSSC({arguments}).fit(X)\n"
+        f"model = KernelSSC({call}).fit(X)\n"
         "print(model.labels_, model.dual_gap_)\n"
     )
 
@@ -84,7 +87,7 @@ def facts(summary: dict[str, Any]) -> dict[str, dict[str, str]]:
     found = {
         "width of the kernel (gamma)": _shown(summary["gamma"]),
         "objective": _shown(summary["objective"]),
-        "largest duality gap": _shown(summary["dual_gap"]),
+        "largest duality gap": f"{summary['dual_gap']:.1e}",
         "items in a code, on average": _shown(summary["atoms_per_item"]),
         "time to cluster": f"{summary['seconds']['cluster']:.2f} s",
         "peak memory": "unknown" if memory is None else f"{memory / 2**20:.0f} MiB",

@@ -6,6 +6,7 @@ file before memory is taken for them, and Python pickles (object arrays) are ref
 
 import csv
 import io
+import re
 import warnings
 import zipfile
 from collections.abc import Callable, Sequence
@@ -20,6 +21,8 @@ from numpy.typing import NDArray
 
 FORMATS = ".npy, .npz or .mat (MATLAB 5 to 7.3)"
 AGAIN = "copy or save it again"
+BINARY_SUFFIXES = (".npy", ".npz", ".mat")
+TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 # from the shapes of a file's arrays to the name of the one to read
 Choose = Callable[[dict[str, tuple[int, ...]]], str]
@@ -32,7 +35,8 @@ class MatrixFile:
     Attributes
     ----------
     matrices : ndarray, shape (n_matrices, d, d)
-        Or (n, m) where the file holds a 2-D array: vectors, or a Gram matrix.
+        Or (n, m) where the file holds a 2-D array: vectors, or a Gram matrix. Or (n_rows, n_columns,
+        d, d) where it holds a scene.
     key : str or None
         The array's name in a file of several.
     note : str
@@ -42,6 +46,24 @@ class MatrixFile:
     matrices: NDArray[Any]
     key: str | None = None
     note: str = ""
+
+
+@dataclass(frozen=True)
+class MatrixFolder:
+    """Matrices of a folder, one or more a file.
+
+    Attributes
+    ----------
+    matrices : ndarray, shape (n_matrices, d, d)
+    names : list of str
+        File names, with ``[3]`` behind them where a file holds several matrices.
+    skipped : list of str
+        One sentence for each file that was left out.
+    """
+
+    matrices: NDArray[Any]
+    names: list[str]
+    skipped: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -78,7 +100,7 @@ def read_matrices(source: str | Path | BinaryIO, key: str | None = None) -> Matr
     """
     name, content = _open(source)
     with content:
-        array, found = _read_array(content, name, key, _is_stack)
+        array, found = _read_array(content, name, key, _holds_matrices)
     if array.dtype.kind not in "fciub":
         raise ValueError(
             f"{name} holds {array.dtype} values; matrices must be numbers: save them as such"
@@ -87,6 +109,11 @@ def read_matrices(source: str | Path | BinaryIO, key: str | None = None) -> Matr
         raise ValueError(
             f"{name} holds an empty array of shape {array.shape}; "
             "save an array of shape (n_matrices, d, d), n_matrices at least 2"
+        )
+    if array.ndim not in (2, 3) and not _is_scene(array.shape):
+        raise ValueError(
+            f"{name} holds an array of shape {array.shape}; save one of shape (n_matrices, d, d), "
+            "or (n_rows, n_columns, d, d) for a scene"
         )
     matrices, note = first_axis_matrices(array)
     return MatrixFile(matrices, found, note)
@@ -105,6 +132,48 @@ def first_axis_matrices(array: NDArray[Any]) -> tuple[NDArray[Any], str]:
         if _all_hermitian(moved):
             return np.ascontiguousarray(moved), said
     return array, ""
+
+
+def matrix_files(folder: str | Path) -> list[Path]:
+    """The folder's files of matrices in natural order; text counts where there is nothing else."""
+    files = [path for path in Path(folder).iterdir() if path.is_file() and path.name[0] != "."]
+    for suffixes in (BINARY_SUFFIXES, TEXT_SUFFIXES):
+        found = [path for path in files if path.suffix.lower() in suffixes]
+        if found:
+            return sorted(found, key=_natural_order)
+    return []
+
+
+def read_matrix_folder(
+    folder: str | Path, key: str | None = None, *, skip_bad: bool = False
+) -> MatrixFolder:
+    """Read the matrices of a folder of files, one matrix a file or several.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Of .npy, .npz or .mat files; or else of text, a line a row: .csv, .tsv or .txt.
+    key : str or None
+        Which array of the .npz or .mat files.
+    skip_bad : bool
+        Leave out files that cannot be read instead of raising.
+    """
+    stacks: list[NDArray[Any]] = []
+    names: list[str] = []
+    skipped: list[str] = []
+    for path in matrix_files(folder):
+        try:
+            stack = _stack_of_file(path, key, None if not stacks else stacks[0].shape[1])
+        except (ValueError, TypeError, OSError) as error:
+            if not skip_bad:
+                raise ValueError(f"{error}; or go on without it by skip_bad=True") from error
+            skipped.append(str(error))
+            continue
+        stacks.append(stack)
+        names += [path.name if len(stack) == 1 else f"{path.name}[{i}]" for i in range(len(stack))]
+    if not stacks:
+        raise ValueError(f"the folder {folder} holds no file of matrices that can be read")
+    return MatrixFolder(np.concatenate(stacks), names, skipped)
 
 
 def read_images(folder: str | Path, *, skip_bad: bool = False) -> ImageSet:
@@ -204,9 +273,14 @@ def _is_binary(magic: bytes) -> bool:
     )
 
 
-def _is_stack(shape: tuple[int, ...]) -> bool:
-    """Whether these are square matrices, along either end."""
-    return len(shape) == 3 and (shape[0] == shape[1] or shape[1] == shape[2])
+def _holds_matrices(shape: tuple[int, ...]) -> bool:
+    """Whether these are square matrices, along either end, or a scene of them."""
+    stack = len(shape) == 3 and (shape[0] == shape[1] or shape[1] == shape[2])
+    return stack or _is_scene(shape)
+
+
+def _is_scene(shape: tuple[int, ...]) -> bool:
+    return len(shape) == 4 and shape[2] == shape[3]
 
 
 def _is_vector(shape: tuple[int, ...]) -> bool:
@@ -386,7 +460,40 @@ def _is_plain_dataset(file: Any, key: str) -> bool:
     return is_number and kind not in (b"char", b"cell", b"struct") and entry.shape is not None
 
 
-# --------------------------------------------------------------------------------- images, labels
+# ---------------------------------------------------------------------- folders of matrices, images
+
+
+def _natural_order(path: Path) -> list[Any]:
+    """A key that puts D3 before D21."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", path.name.lower())]
+
+
+def _stack_of_file(path: Path, key: str | None, d: int | None) -> NDArray[Any]:
+    """The matrices of one file, (n, d, d); `d` is that of the files before."""
+    if path.suffix.lower() in TEXT_SUFFIXES:
+        array = _matrix_from_text(path)
+    else:
+        array = read_matrices(path, key).matrices
+    stack = array[np.newaxis] if array.ndim == 2 else array
+    if stack.ndim != 3 or stack.shape[1] != stack.shape[2]:
+        raise ValueError(f"{path} holds no square matrix but an array of shape {array.shape}")
+    if d is not None and stack.shape[1] != d:
+        raise ValueError(
+            f"{path} holds a matrix of {stack.shape[1]} x {stack.shape[1]}, the files before it "
+            f"{d} x {d}; all must have one size: remove it"
+        )
+    return stack
+
+
+def _matrix_from_text(path: Path) -> NDArray[np.float64]:
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+        separator = next((mark for mark in ",;\t" if lines and mark in lines[0]), None)
+        return np.atleast_2d(np.loadtxt(lines, delimiter=separator, comments="#"))
+    except (ValueError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{path} is no matrix of numbers, a line a row ({error}); mend or remove it"
+        ) from None
 
 
 def _image_files(folder: Path) -> list[Path]:

@@ -17,6 +17,7 @@ SHOWN_EXEMPLARS = 6
 SHOWN_UNCERTAIN = 12
 SHOWN_CLASSES = 30
 SCENE_PIXELS = 480
+EXACT = 1e-12  # a relative gap below this is rounding error
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,14 @@ class Scene:
         Cluster of every pixel, -1 where there is none.
     truth : ndarray of int, shape (h, w), or None
         Known class of every pixel, as an index into the sorted class names.
+    caption : str
+        What the painted picture shows.
     """
 
     image: NDArray[Any]
     painted: NDArray[np.int64]
     truth: NDArray[np.int64] | None = None
+    caption: str = "Its clusters"
 
 
 @dataclass(frozen=True)
@@ -90,24 +94,27 @@ def render_report(run: Run) -> str:
     m = run.measures
     colors = pictures.cluster_colors(m.n_clusters)
     points, sample, how = pictures.plane_coordinates(run.model.embedding_, m.labels, m.n_clusters)
+    one_point = np.ptp(points, axis=0).max() < 1e-9
     return template.render(
         run=run,
         m=m,
         n=len(m.labels),
         items=in_words(run.X).replace(" x ", " × "),
+        count_of=count_of,
         style=Markup((home / "report.css").read_text("utf-8")),
         colors=colors,
         tiles=_tiles(run),
         clusters=_clusters(run),
         hidden_clusters=max(0, m.n_clusters - SHOWN_CLUSTERS),
         scene=None if run.scene is None else _scene(run.scene, colors, m.agreement),
-        map=pictures.map_svg(points, m.labels[sample], colors),
+        map=None if one_point else pictures.map_svg(points, m.labels[sample], colors),
         map_method=how,
         map_size=len(sample),
         affinity=pictures.affinity_svg(run.model.affinity_, m.labels, colors),
         spectrum=pictures.spectrum_svg(m.eigenvalues, m.n_clusters),
         spectrum_words=spectrum_in_words(m),
         uncertain=_uncertain(run),
+        doubts=int(np.sum(m.margin < 0)),
         certificate=certificate_in_words(run.model),
         confusion=_confusion(m.agreement),
         silhouette_words=_silhouette_in_words(m.silhouette),
@@ -118,7 +125,13 @@ def in_words(X: NDArray[Any]) -> str:
     """How many of what: "1,849 matrices of 5 x 5"."""
     n, *shape = X.shape
     kind = ("vector", "vectors") if X.ndim == 2 else ("matrix", "matrices")
-    return f"{n:,} {kind[n != 1]} of {' x '.join(map(str, shape))}"
+    field = "complex " if np.iscomplexobj(X) else ""
+    return f"{n:,} {field}{kind[n != 1]} of {' x '.join(map(str, shape))}"
+
+
+def count_of(n: int, singular: str) -> str:
+    """A number with its noun: "1 cluster", "1,849 items"."""
+    return f"{n:,} {singular}{'' if n == 1 else 's'}"
 
 
 def certificate_in_words(model: Any) -> str:
@@ -129,7 +142,7 @@ def certificate_in_words(model: Any) -> str:
             "This method gives no certificate of how close its codes are to the best possible ones."
         )
     gap = float(gap)
-    if gap < 1e-12:
+    if gap < EXACT:
         proof = "they are the best possible ones, exact to the last digits that the computer keeps"
     elif gap < 1e-3:
         proof = f"no other mixes could do better by more than one part in {_round_words(1 / gap)}"
@@ -182,7 +195,8 @@ def spectrum_in_words(m: Measures) -> str:
 
 def _tiles(run: Run) -> list[tuple[str, str]]:
     m = run.measures
-    tiles = [(f"{len(m.labels):,}", "items"), (f"{m.n_clusters}", "clusters")]
+    counts = (count_of(len(m.labels), "item"), count_of(m.n_clusters, "cluster"))
+    tiles = [(number, noun) for number, noun in map(str.split, counts)]
     if m.agreement is not None:
         tiles += [
             (f"{100 * m.agreement.accuracy:.1f} %", "accuracy"),
@@ -192,7 +206,10 @@ def _tiles(run: Run) -> list[tuple[str, str]]:
         tiles.append((f"{m.silhouette:.2f}", "silhouette"))
     gap = getattr(run.model, "dual_gap_", None)
     if gap is not None:
-        tiles.append((f"{float(gap):.0e}", "largest gap"))
+        proved = gap < EXACT
+        tiles.append(
+            ("exact", "codes, proved") if proved else (f"{gap:.0e}", "proved gap of the codes")
+        )
     tiles.append((f"{run.seconds:.1f} s", "to cluster"))
     return tiles
 
@@ -211,10 +228,19 @@ def _clusters(run: Run) -> list[dict[str, Any]]:
                 "share": float(m.sizes[k] / m.sizes.max()),
                 "percent": 100 * float(m.sizes[k]) / len(m.labels),
                 "cut": 100 * float(m.normalized_cut[k]),
+                "mostly": _mostly(m.agreement, k),
                 "exemplars": [_item(run, int(i), f"exemplar of cluster {k}") for i in best],
             }
         )
     return rows
+
+
+def _mostly(agreement: Agreement | None, k: int) -> str:
+    """The class that most members of cluster k have, and how many do."""
+    if agreement is None:
+        return ""
+    counts = agreement.confusion[:, agreement.clusters.index(k)]
+    return f"{100 * counts.max() / counts.sum():.0f}\N{NO-BREAK SPACE}% {agreement.classes[counts.argmax()]}"
 
 
 def _uncertain(run: Run) -> list[dict[str, Any]]:
@@ -276,12 +302,12 @@ def _confusion(agreement: Agreement | None) -> Agreement | None:
 
 def _silhouette_in_words(silhouette: float | None) -> str:
     if silhouette is None:
-        return "undefined"
-    for limit, words in (
+        return "defined for two clusters or more, not all of a single item"
+    words = (
         (0.7, "clearly apart"),
         (0.5, "mostly apart"),
         (0.25, "partly overlapping"),
-    ):
-        if silhouette >= limit:
-            return words
-    return "hardly apart"
+        (-1.0, "hardly apart"),
+    )
+    said = next(word for limit, word in words if silhouette >= limit)
+    return f"clusters in the embedding are {said}"

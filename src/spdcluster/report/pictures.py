@@ -26,6 +26,7 @@ PHASES = np.array([(0.22, 0.49, 0.78), (0.30, 0.64, 0.36), (0.83, 0.30, 0.27), (
 GREY = (0.42, 0.47, 0.52)
 AFFINITY_PIXELS = 480
 SCATTER_POINTS = 1000
+RULED_CLUSTERS = 40  # lines between more of them would cover the picture
 
 
 def cluster_colors(n_clusters: int) -> list[str]:
@@ -197,7 +198,7 @@ def _affinity_frame(uri: str, labels: NDArray[np.int64], colors: Sequence[str]) 
         f'<image href="{uri}" x="0" y="0" width="1000" height="1000" preserveAspectRatio="none" class="crisp"/>',
         '<rect class="edge" x="0" y="0" width="1000" height="1000"/>',
     ]
-    for end in ends[:-1]:
+    for end in ends[:-1] if len(ends) <= RULED_CLUSTERS else []:
         parts.append(f'<path class="edge" d="M{end:.1f} 0V1000M0 {end:.1f}H1000"/>')
     last_text = -100.0
     for k, (end, size) in enumerate(zip(ends, sizes)):
@@ -221,14 +222,15 @@ def spectrum_svg(eigenvalues: NDArray[np.float64], n_clusters: int) -> Markup:
     figure, axes = _figure(5.4, 3.3)
     count = np.arange(1, len(eigenvalues) + 1)
     kept = count <= n_clusters
-    axes.vlines(count, eigenvalues.min() - 0.02, eigenvalues, colors=FAINT, linewidth=1)
+    axes.vlines(count, eigenvalues.min() - 1.0, eigenvalues, colors=FAINT, linewidth=1)
     axes.plot(count[kept], eigenvalues[kept], "o", color=PALETTE[0], markersize=7)
     axes.plot(count[~kept], eigenvalues[~kept], "o", color=PALETTE[9], markersize=6)
     if n_clusters < len(eigenvalues):
         axes.axvline(n_clusters + 0.5, color=INK, linewidth=1, linestyle=(0, (4, 3)))
     axes.set_xlabel("number of the eigenvalue")
     axes.set_ylabel("eigenvalue")
-    axes.set_ylim(eigenvalues.min() - 0.02, max(1.02, eigenvalues.max() + 0.02))
+    room = 0.05 * (np.ptp(eigenvalues) or 1.0)
+    axes.set_ylim(eigenvalues.min() - room, eigenvalues.max() + room)
     axes.xaxis.get_major_locator().set_params(integer=True)
     listed = ", ".join(f"{v:.3f}" for v in eigenvalues[:24])
     return _svg(figure, f"Largest eigenvalues of the normalised affinity: {listed}.", "spectrum")
@@ -247,9 +249,15 @@ def map_svg(
     for k in np.unique(labels):
         members = points[labels == k]
         # on a member: the median itself may lie among another cluster's
-        middle = np.abs(members - np.median(members, axis=0)).sum(axis=1).argmin()
-        x, y = members[middle]
-        axes.text(x, y, str(k), color=INK, ha="center", va="center", fontsize=12, fontweight="bold")
+        off = np.abs(members - np.median(members, axis=0)).sum(axis=1)
+        middle = members[off.argmin()]
+        # a number would hide a tight cluster: it goes beside it, towards the midst of the map
+        tight = np.quantile(off, 0.8) < 0.05 * np.ptp(points, axis=0).max()
+        aside = 0 if not tight else 14 if middle[0] < points[:, 0].mean() else -14
+        axes.annotate(
+            str(k), middle, (aside, 0), textcoords="offset points", color=INK, ha="center",
+            va="center", fontsize=12, fontweight="bold",
+        )  # fmt: skip
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
