@@ -253,6 +253,16 @@ def test_correlation_is_numpy_corrcoef_and_ridge_with_shrinkage():
     np.testing.assert_allclose(matrix, 0.8 * expected + 0.2 * np.eye(5), rtol=1e-12)
 
 
+def test_balanced_lies_halfway_between_covariance_and_correlation():
+    image = textured(np.random.default_rng(11), (32, 48))
+    covariance = np.cov(numpy_texture(image).reshape(5, -1))
+    deviations = np.sqrt(np.diag(covariance))
+    (matrix,) = RegionCovariance(normalize="balanced").fit_transform([image])
+    np.testing.assert_allclose(matrix, covariance / np.sqrt(np.outer(deviations, deviations)))
+    (scaled,) = RegionCovariance(normalize="balanced").fit_transform([100 * image])
+    np.testing.assert_allclose(scaled, 100 * matrix)
+
+
 def test_shrinkage_makes_flat_regions_of_a_varied_image_definite():
     image = textured(np.random.default_rng(12), (64, 64))
     image[:40, :40] = 0.1

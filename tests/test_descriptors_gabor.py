@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.signal import fftconvolve
 
 from spdcluster.descriptors import RegionCovariance
-from spdcluster.descriptors.gabor import GaborFeatures, envelope_width
+from spdcluster.descriptors.gabor import DEFAULT_WAVELENGTHS, GaborFeatures, envelope_width
 
 
 def spatial_magnitude(image, wavelength, theta, bandwidth):
@@ -71,6 +71,17 @@ def test_the_43_features_of_the_paper_and_their_covariance():
     maps = gabor_maps(images, transformer.wavelengths, 8, 1.0)
     for matrix, image in zip(matrices, maps):
         np.testing.assert_allclose(matrix, np.cov(image.reshape(43, -1)), rtol=1e-9, atol=1e-12)
+
+
+def test_gabor_root_takes_square_roots_of_the_magnitudes_alone():
+    image = np.random.default_rng(3).normal(size=(1, 20, 24))
+    plain, root = (np.empty((1, 43, 20, 24)) for _ in range(2))
+    GaborFeatures(DEFAULT_WAVELENGTHS, 8, 1.0)(image, plain)
+    GaborFeatures(DEFAULT_WAVELENGTHS, 8, 1.0, root=True)(image, root)
+    np.testing.assert_array_equal(root[:, :3], plain[:, :3])
+    np.testing.assert_allclose(root[:, 3:] ** 2, plain[:, 3:])
+    (matrix,) = RegionCovariance("gabor-root").fit_transform(image)
+    np.testing.assert_allclose(matrix, np.cov(root[0].reshape(43, -1)), rtol=1e-9, atol=1e-12)
 
 
 def test_a_constant_image_has_no_response_at_all():

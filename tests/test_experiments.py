@@ -11,7 +11,6 @@ import pytest
 from spdcluster.datasets.brodatz import PLATES, load_brodatz
 from spdcluster.datasets.feret import load_feret
 from spdcluster.experiments import brodatz, feret, others, published
-from spdcluster.experiments.descriptors import balanced
 from spdcluster.experiments.draws import draw_subsets
 from spdcluster.experiments.elastic_net import elastic_net_codes
 from spdcluster.experiments.families import FAMILIES, autoregressive
@@ -129,18 +128,6 @@ def test_the_papers_numbers_are_complete():
     assert published.ACCURACY["KSSCR"][2] == (97.85, 0)
     assert published.NMI["KSSCE"][4] == (79.42, 0.08)
     assert published.FERET["KSSCR"] == (80.42, 88.46)
-
-
-def test_balanced_lies_between_covariance_and_correlation():
-    A = np.random.default_rng(0).normal(size=(3, 4, 30)) * np.array([1, 10, 0.1, 3])[:, None]
-    X = A @ A.swapaxes(1, 2) / 30
-    np.testing.assert_array_equal(balanced(X, 0.0), X)
-    correlation = [np.corrcoef(x) for x in A - A.mean(axis=2, keepdims=True)]
-    centred = np.array([np.cov(x, bias=True) for x in A])
-    np.testing.assert_allclose(balanced(centred, 1.0), correlation, atol=1e-12)
-    half = balanced(X, 0.5)
-    np.testing.assert_allclose(np.einsum("nii->ni", half) ** 2, np.einsum("nii->ni", X))
-    np.testing.assert_allclose(balanced(100 * X, 0.5), 10 * half)
 
 
 def covariance_groups(d: int, size: int) -> np.ndarray:

@@ -96,9 +96,17 @@ def correlations(matrices: np.ndarray) -> None:
 
     A feature without variance keeps its zeros.
     """
-    deviations = np.sqrt(np.einsum("njj->nj", matrices))
-    deviations[deviations == 0] = 1.0
-    matrices /= deviations[:, :, np.newaxis]
-    matrices /= deviations[:, np.newaxis, :]
+    _divide(matrices, np.sqrt(np.einsum("njj->nj", matrices)))
     diagonal = np.einsum("njj->nj", matrices)
     diagonal[diagonal > 0] = 1.0
+
+
+def balance(matrices: np.ndarray) -> None:
+    """Divide rows and columns (n, d, d) by the square roots of the standard deviations, in place."""
+    _divide(matrices, np.einsum("njj->nj", matrices) ** 0.25)
+
+
+def _divide(matrices: np.ndarray, scales: np.ndarray) -> None:
+    scales[scales == 0] = 1.0
+    matrices /= scales[:, :, np.newaxis]
+    matrices /= scales[:, np.newaxis, :]

@@ -13,7 +13,7 @@ from spdcluster.arguments import check_choice, check_int, check_real
 from spdcluster.descriptors.gabor import GaborFeatures
 from spdcluster.descriptors.texture import DERIVATIVES, TextureFeatures
 
-FEATURES = ("texture", "texture-signed", "gabor")
+FEATURES = ("texture", "texture-signed", "gabor", "gabor-root")
 
 
 class Extractor(Protocol):
@@ -68,11 +68,12 @@ def named_extractor(
 ) -> Extractor:
     """Return a built-in extractor, its parameters checked."""
     name = check_choice(name, "features", FEATURES)
-    if name == "gabor":
+    if name.startswith("gabor"):
         return GaborFeatures(
             check_wavelengths(wavelengths),
             check_int(n_orientations, "n_orientations", low=1),
             check_real(bandwidth, "bandwidth", low=0.0, low_open=True),
+            root=name == "gabor-root",
         )
     derivative = check_choice(derivative, "derivative", DERIVATIVES)
     return TextureFeatures(derivative, signed=name == "texture-signed")

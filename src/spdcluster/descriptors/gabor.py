@@ -39,12 +39,21 @@ class GaborFeatures:
         Orientations ``pi o / n_orientations``; 0 is a wave along x (the columns).
     bandwidth : float
         Half-response bandwidth in octaves; it ties the envelope to the wavelength.
+    root : bool
+        Whether magnitudes enter by their square roots, less at the mercy of a few bright edges.
     """
 
-    def __init__(self, wavelengths: Sequence[float], n_orientations: int, bandwidth: float) -> None:
+    def __init__(
+        self,
+        wavelengths: Sequence[float],
+        n_orientations: int,
+        bandwidth: float,
+        root: bool = False,
+    ) -> None:
         self.wavelengths = tuple(wavelengths)
         self.n_orientations = n_orientations
         self.bandwidth = bandwidth
+        self.root = root
         self.names = ["I", "x", "y"] + [
             f"|Gabor {wavelength:.4g} px {180 * o / n_orientations:.4g} degrees|"
             for wavelength in self.wavelengths
@@ -66,6 +75,8 @@ class GaborFeatures:
             first = 3 + scale * self.n_orientations
             target = out[:, first : first + self.n_orientations]
             self._magnitudes(spectrum, wavelength, scratch, target)
+            if self.root:
+                np.sqrt(target, out=target)
 
     def _magnitudes(
         self, spectrum: np.ndarray, wavelength: float, scratch: np.ndarray, out: np.ndarray

@@ -14,6 +14,7 @@ from threadpoolctl import ThreadpoolController
 
 from spdcluster.arguments import check_bool, check_choice, check_int, check_n_jobs, check_real
 from spdcluster.descriptors.covariances import (
+    balance,
     centre,
     correlations,
     feature_variances,
@@ -29,6 +30,7 @@ from spdcluster.descriptors.regions import KINDS, OVERLAPS, REGION_FIELDS, Regio
 # Pixels that one thread holds the features of at a time: enough to make a call worth while, few
 # enough for the cache (43 features of them take 11 MB).
 BATCH_PIXELS = 2**15
+NORMALIZATIONS = {"correlation": correlations, "balanced": balance}
 
 
 class RegionCovariance(TransformerMixin, BaseEstimator):
@@ -40,10 +42,11 @@ class RegionCovariance(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    features : {"texture", "texture-signed", "gabor"} or callable
+    features : {"texture", "texture-signed", "gabor", "gabor-root"} or callable
         "texture": I, |Ix|, |Iy|, |Ixx|, |Iyy| (5). "texture-signed": these and Ix, Iy, Ixx, Iyy
         (9). "gabor": I, x, y and the magnitudes of Gabor responses, one for each wavelength and
-        orientation (43), borders continued by reflection. A function gets a float64 image (h, w)
+        orientation (43), borders continued by reflection. "gabor-root": square roots of these
+        magnitudes. A function gets a float64 image (h, w)
         or (h, w, 3) and returns an array (h, w, n_features); it is called once for each image.
         The named features turn colour into grey by its luminance.
     regions : {"image", "grid", "window"}
@@ -66,8 +69,10 @@ class RegionCovariance(TransformerMixin, BaseEstimator):
         ``C <- (1 - shrinkage) C + shrinkage diag(v)``, with v the variances of the features over
         the whole image that the region is in. It is relative to the image's own scale in every
         feature; for ``regions="image"`` it is a ridge on the correlation.
-    normalize : None or "correlation"
-        "correlation" divides each matrix by its standard deviations, after the shrinkage.
+    normalize : None, "correlation" or "balanced"
+        After the shrinkage. "correlation" divides each matrix by its standard deviations,
+        "balanced" by their square roots: how strong a feature is in a region still counts, but no
+        longer more than how features go together.
     standardize : bool
         Whether each image is first brought to mean 0 and variance 1.
     n_jobs : int or None
@@ -259,7 +264,7 @@ class RegionCovariance(TransformerMixin, BaseEstimator):
         check_bool(self.standardize, "standardize")
         check_n_jobs(self.n_jobs)
         if self.normalize is not None:
-            check_choice(self.normalize, "normalize (unless None)", ["correlation"])
+            check_choice(self.normalize, "normalize (unless None)", list(NORMALIZATIONS))
 
     def _named_extractor(self) -> Extractor:
         return named_extractor(
@@ -312,7 +317,7 @@ class RegionCovariance(TransformerMixin, BaseEstimator):
         if variances is not None:
             shrink(out, self.shrinkage, variances)
         if self.normalize is not None:
-            correlations(out)
+            NORMALIZATIONS[self.normalize](out)
 
     def _spread(self, work: Callable[[list[list[int]]], None], batches: list[list[int]]) -> None:
         """Do the work on the threads."""

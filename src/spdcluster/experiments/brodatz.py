@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spdcluster.datasets.brodatz import Textures, load_brodatz
+from spdcluster.descriptors import RegionCovariance
 from spdcluster.experiments import pictures, published
-from spdcluster.experiments.descriptors import covariances
 from spdcluster.experiments.draws import draw_subsets
 from spdcluster.experiments.journal import prepare_folder
 from spdcluster.experiments.methods import Method
@@ -42,7 +42,7 @@ DESCRIPTORS: dict[str, dict[str, Any]] = {
         "features": "texture-signed",
         "regions": "grid",
         "size": 32,
-        "balance": 0.5,
+        "normalize": "balanced",
     },
 }
 # Members of a class in the unbalanced draws.
@@ -123,7 +123,7 @@ def _prepare(
     n_jobs: int | None,
 ) -> Study:
     matrices = {
-        name: covariances(textures.images, settings, n_jobs)
+        name: RegionCovariance(**settings, n_jobs=n_jobs).fit_transform(textures.images)
         for name, settings in DESCRIPTORS.items()
     }
     labels = np.repeat(np.arange(len(textures.names)), len(matrices["texture"]) // 16)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from spdcluster.datasets.feret import Faces, load_feret
+from spdcluster.descriptors import RegionCovariance
 from spdcluster.experiments import pictures, published
-from spdcluster.experiments.descriptors import covariances
 from spdcluster.experiments.draws import Draw, draw_subsets
 from spdcluster.experiments.journal import prepare_folder
 from spdcluster.experiments.methods import Method
@@ -109,15 +109,15 @@ def descriptors(height: int) -> dict[str, dict[str, Any]]:
     The small ridge on the correlation keeps 43 features of few pixels definite.
     """
     shortest = max(height / WAVES_IN_HEIGHT, SHORTEST_WAVE)
-    gabor: dict[str, Any] = {
-        "features": "gabor",
+    shared: dict[str, Any] = {
         "regions": "image",
         "wavelengths": tuple(shortest * sqrt(2.0) ** s for s in range(5)),
         "standardize": True,
+        "shrinkage": 1e-3,
     }
     return {
-        "gabor": {**gabor, "shrinkage": 1e-3},
-        "gabor-root": {**gabor, "shrinkage": 1e-3, "root_magnitudes": True, "balance": 0.5},
+        "gabor": {"features": "gabor", **shared},
+        "gabor-root": {"features": "gabor-root", "normalize": "balanced", **shared},
     }
 
 
@@ -131,7 +131,8 @@ def _prepare(
     height = faces.images.shape[1]
     recipes = descriptors(height)
     matrices = {
-        name: covariances(faces.images, settings, n_jobs) for name, settings in recipes.items()
+        name: RegionCovariance(**settings, n_jobs=n_jobs).fit_transform(faces.images)
+        for name, settings in recipes.items()
     }
     labels = np.unique(faces.subjects, return_inverse=True)[1].astype(np.int64)
     chosen, lacking = choose_methods(_methods(options["preset"]), wanted)

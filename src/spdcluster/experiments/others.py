@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import normalized_mutual_info_score
 
 from spdcluster import __version__
+from spdcluster.descriptors import RegionCovariance
 from spdcluster.experiments.brodatz import DESCRIPTORS
-from spdcluster.experiments.descriptors import covariances
 from spdcluster.experiments.families import FAMILIES
 from spdcluster.experiments.journal import Journal, prepare_folder, write_file
 from spdcluster.experiments.methods import Method
@@ -64,7 +64,8 @@ def carried_textures(descriptor: str) -> Draw:
 
     images = [getattr(data, name)().astype(np.float64) for name in ("brick", "grass", "gravel")]
     small = [rescale(image, 0.5, anti_aliasing=True) for image in images]
-    X = covariances([image[:256, :256] for image in images] + small, DESCRIPTORS[descriptor])
+    blocks = [image[:256, :256] for image in images] + small
+    X = RegionCovariance(**DESCRIPTORS[descriptor]).fit_transform(blocks)
     labels = np.repeat(np.arange(6), len(X) // 6)
 
     def draw(rng: Generator, unbalanced: bool) -> tuple[NDArray[Any], NDArray[np.int64]]:

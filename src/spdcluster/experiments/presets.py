@@ -6,7 +6,7 @@ from spdcluster.experiments.methods import Method
 OURS = {"paper": "KSSCR", "best": "best"}
 BEST_NOTE = (
     "best is KernelSSC(**spdcluster.presets.best(n_matrices, n_clusters)), the same for every data set "
-    "and free of labels; its descriptor's variances enter by their square roots (balance=0.5)."
+    'and free of labels; its descriptors are balanced (normalize="balanced").'
 )
 
 
