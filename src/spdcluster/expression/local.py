@@ -16,6 +16,7 @@ from spdcluster.expression.active_set import (
     MAX_ADDED,
     ODD,
     OUT_OF_ROOM,
+    SLACK,
     settle_signs,
     worst_of_chunks,
 )
@@ -23,7 +24,7 @@ from spdcluster.expression.candidates import make_workspace, solve_on_candidates
 from spdcluster.expression.cholesky import append_atom
 from spdcluster.expression.compiled import compiled
 from spdcluster.expression.gaussian import exp_negative, gaussian_rows_single
-from spdcluster.expression.screening import gradient_error, gradient_single
+from spdcluster.expression.screening import gradient_single
 from spdcluster.expression.tree import LeafTree, aligned_empty
 
 MOST_COLUMNS = 4096
@@ -84,7 +85,6 @@ def solve_rows_locally(
     lam: NDArray[Any],
     mu: NDArray[Any],
     max_rounds: int,
-    kernel_margin: float,
     codes: Any,
     stop: NDArray[Any],
 ) -> None:  # pragma: no cover
@@ -95,7 +95,7 @@ def solve_rows_locally(
     U, y, work, signs = (
         np.zeros((capacity, capacity + ODD)),
         np.zeros(capacity),
-        np.zeros(capacity),
+        np.zeros(capacity + 1),
         np.zeros(capacity),
     )
     atoms, c, others = (
@@ -116,32 +116,38 @@ def solve_rows_locally(
         for _ in range(max_rounds):
             for a in range(m):
                 c_single[a] = c[a]
-            limit = np.float32(lam[t] + gradient_error(c[:m], kernel_margin))
             room = min(len(worst), max(MAX_ADDED, m // ATOMS_FOR_ONE_MORE))
             # most violators are near: the columns farther away are looked at when these have none
-            found = 0
+            m_before, found = m, 0
             for width in (min(n, NEAR), n):
                 g_part = g[:width]
                 gradient_single(values, own_slot, 0, m, slots, c_single, g_part)
                 g[own] = 0.0
                 for a in range(m):
                     g[atoms[a]] = 0.0
-                found = worst_of_chunks(g_part, limit, room, worst)
-                if found > 0:
+                found = worst_of_chunks(g_part, np.float32(lam[t]), room, worst)
+                if m + found > capacity:
                     break
-            if found == 0:
+                for f in range(found):
+                    j = worst[f]
+                    exact_values(points, positions[j], others, m, positions[own], work, bits)
+                    k[j] = work[m]
+                    # float32 looked; whether it is a violator, float64 decides
+                    slope = k[j]
+                    for a in range(m_before):
+                        slope -= c[a] * work[a]
+                    if abs(slope) > lam[t] * (1.0 + SLACK):
+                        append_atom(U, m, work, 1.0 + mu[t])
+                        atoms[m], c[m], signs[m] = j, 0.0, np.sign(slope)
+                        others[m] = positions[j]
+                        m += 1
+                if m > m_before:
+                    break
+            if m_before + found > capacity:
+                break
+            if m == m_before:
                 codes.states[t] = 0
                 break
-            if m + found > capacity:
-                break
-            for f in range(found):
-                j = worst[f]
-                exact_values(points, positions[j], others, m, positions[own], work, bits)
-                k[j] = work[m]
-                append_atom(U, m, work, 1.0 + mu[t])
-                atoms[m], c[m], signs[m] = j, 0.0, np.sign(g[j])
-                others[m] = positions[j]
-                m += 1
             m = settle_signs(k, lam[t], atoms, c, signs, U, m, y, work)
             for a in range(m):
                 others[a] = positions[atoms[a]]

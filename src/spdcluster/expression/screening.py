@@ -4,8 +4,9 @@ Three steps, each for what the one before leaves open:
 
 1. float32 at the representatives of all leaves, shared by the rows of a tile (`at_representatives`);
    with the bounds of `spdcluster.expression.tree` this settles almost all leaves of most rows;
-2. float32 at the members of the open leaves, row by row (`finish_row`);
-3. float64 wherever float32 with its proved margin cannot tell (`exact_size`).
+2. float32 at the members of the open leaves, row by row (`finish_rows`);
+3. float64 wherever float32 with its proved margin cannot tell: at single columns (`exact_size`), and at
+   all of them where the penalty is so small that the margin is a good part of it.
 
 When a row is solved again, its gradient moves nowhere by more than its residual does, as
 ``|<r_new - r_old, phi(x)>| <= |r_new - r_old|`` for ``|phi(x)| = 1``: what was known of a leaf remains
@@ -18,22 +19,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spdcluster.expression.active_set import SLACK, SOLVED
+from spdcluster.expression.active_set import SLACK, SOLVED, gradient
 from spdcluster.expression.candidates import make_workspace, solve_on_candidates
 from spdcluster.expression.compiled import compiled
-from spdcluster.expression.gaussian import gaussian_rows_single
+from spdcluster.expression.gaussian import gaussian_rows, gaussian_rows_single
 from spdcluster.expression.tree import BLOCK, LEAF, SUPPORT
 
 UNIT = 2.0**-24  # half an ulp of 1 in float32
-MOST_VIOLATORS = 8  # a row and round
+FEWEST_ADDED, MOST_ADDED = (
+    8,
+    256,
+)  # violators a row and look; between the two as many as it has atoms
+DOUBLE_FROM = 0.1  # float32 margin, as a share of the penalty, from which on float64 looks
+DOUBLE_MARGIN = (
+    2.0**-26
+)  # its margin: 2^-29 of that of float32, and a few more ulps for its exponential
 AGAIN = 3  # state of a row that moved so far that its representatives are to be looked at anew
 ROWS_TOGETHER = 128  # of which bounds are computed leaf after leaf
-FEW_ROWS = 1  # up to so many, a leaf is bounded row by row
+FEW_ROWS = 16  # up to so many, a leaf is bounded row by row
 TRANSPOSED = 16
 LOOK = 512  # columns looked at together, row by row
-OPEN_SHARE = 0.03  # of the leaves
+OPEN_SHARE = 0.1  # of the leaves, from which on all representatives are looked at anew
 LOOK_AROUND = 8  # leaves nearest to an atom, where violators are looked for first
-HOT = 0.9  # share of the penalty from which on a leaf may soon hold a violator
 
 
 def single_margin(p: int, largest_norm: float) -> float:
@@ -90,28 +97,44 @@ def at_representatives(
             )
 
 
-# Scratch of one thread for looking at leaves: columns (p, LOOK) and active points (capacity + 1, p),
-# float32; kernel values (capacity + 1, LOOK); a list of leaves (L,), the mark of each leaf (L,) and the
-# count of marks (1,); violators and their values (MOST_VIOLATORS,)
-Lens = namedtuple("Lens", "columns active K g c local bits leaves marks calls found kept")
+# What one thread looks through, in one precision: columns (p, LOOK) and active points (capacity + 1, p),
+# kernel values (capacity + 1, LOOK) and gradient (LOOK,), coefficients (capacity,), bits (LOOK,)
+Glass = namedtuple("Glass", "columns active K g c bits")
+# Scratch of one thread for looking at leaves: a glass of each precision and the gradient (LOOK,) float64;
+# the atoms' places in it (capacity,); a list of leaves (L,), the mark of each leaf (L,) and the count of
+# marks (1,); violators and their values (MOST_ADDED,)
+Lens = namedtuple("Lens", "single double g local leaves marks calls found kept")
 
 
 @compiled
 def make_lens(n_leaves: int, p: int, capacity: int) -> Any:  # pragma: no cover
     """Scratch to look at leaves with codes of up to `capacity` atoms."""
-    return Lens(
+    single = Glass(
         np.zeros((p, LOOK), np.float32),
         np.empty((capacity + 1, p), np.float32),
         np.empty((capacity + 1, LOOK), np.float32),
         np.empty(LOOK, np.float32),
         np.empty(capacity, np.float32),
-        np.arange(1, capacity + 1),
         np.empty(LOOK, np.int32),
+    )
+    double = Glass(
+        np.zeros((p, LOOK)),
+        np.empty((capacity + 1, p)),
+        np.empty((capacity + 1, LOOK)),
+        np.empty(LOOK),
+        np.empty(capacity),
+        np.empty(LOOK, np.int64),
+    )
+    return Lens(
+        single,
+        double,
+        np.empty(LOOK),
+        np.arange(1, capacity + 1),
         np.empty(n_leaves, np.int64),
         np.full(n_leaves, -1, np.int64),
         np.zeros(1, np.int64),
-        np.empty(MOST_VIOLATORS, np.int64),
-        np.empty(MOST_VIOLATORS),
+        np.empty(MOST_ADDED, np.int64),
+        np.empty(MOST_ADDED),
     )
 
 
@@ -130,26 +153,32 @@ def look_at_leaves(
 ) -> tuple[int, float]:  # pragma: no cover
     """Evaluate a row at the members of the first `n_open` leaves of ``lens.leaves``.
 
-    The violators go to ``lens.found``, the largest ``|g|`` of each leaf, less what the residual has
-    moved, to `bound` (unless it is empty). Returns how many violators, and the largest ``|g|``.
+    `error` is that of float32. The violators go to ``lens.found``, the largest ``|g|`` of each leaf, less
+    what the residual has moved, to `bound` (unless it is empty). Returns how many violators, and the
+    largest ``|g|``.
     """
     points, leaf_starts, m = tree.points, tree.leaf_starts, codes.sizes[t]
     atoms, c = codes.atoms[t, :m], codes.c[t, :m]
-    lens.active[0] = points[own]
-    for a in range(m):
-        lens.active[a + 1] = points[atoms[a]]
-        lens.c[a] = c[a]
+    is_double = error > DOUBLE_FROM * lam
+    if is_double:
+        aim(lens.double, points, own, atoms, c)
+        error *= DOUBLE_MARGIN
+    else:
+        aim(lens.single, points, own, atoms, c)
+    room = min(MOST_ADDED, max(FEWEST_ADDED, m))
+    found, kept = lens.found[:room], lens.kept[:room]
     count, steepest, per_block = 0, lam, LOOK // LEAF
     for start in range(0, n_open, per_block):
         width = min(per_block, n_open - start)
-        copy_leaves(tree.members, lens.leaves, start, width, lens.columns)
-        gaussian_rows_single(lens.active[: m + 1], lens.columns, width * LEAF, lens.K, lens.bits)
-        gradient_single(lens.K, 0, 0, m, lens.local, lens.c, lens.g[: width * LEAF])
+        if is_double:
+            look_double(tree, start, width, m, lens)
+        else:
+            look_single(tree, start, width, m, lens)
         for o in range(width):
-            leaf, high = lens.leaves[start + o], np.float32(0.0)
+            leaf, high = lens.leaves[start + o], 0.0
             for lane in range(LEAF):
                 high = max(high, abs(lens.g[o * LEAF + lane]))
-            worst = np.float64(high) + error
+            worst = high + error
             if worst > lam:
                 worst, at = worst_member(
                     points, lens.g[o * LEAF : (o + 1) * LEAF], leaf_starts[leaf],
@@ -157,10 +186,47 @@ def look_at_leaves(
                 )  # fmt: skip
                 steepest = max(steepest, worst)
                 if worst > lam * (1.0 + SLACK):
-                    count = keep_worst(count, lens.found, lens.kept, at, worst)
+                    count = keep_worst(count, found, kept, at, worst)
             if len(bound) > 0:
                 bound[leaf] = np.float32((worst - moved) * (1.0 + 1e-6))
     return count, steepest
+
+
+@compiled
+def aim(
+    glass: Any, points: NDArray[Any], own: int, atoms: NDArray[Any], c: NDArray[Any]
+) -> None:  # pragma: no cover
+    """Let a glass show the gradient of the row at `own` with this code."""
+    glass.active[0] = points[own]
+    for a in range(len(atoms)):
+        glass.active[a + 1] = points[atoms[a]]
+        glass.c[a] = c[a]
+
+
+@compiled
+def look_single(tree: Any, start: int, width: int, m: int, lens: Any) -> None:  # pragma: no cover
+    """Write the gradient at the members of `width` leaves to ``lens.g``, by float32."""
+    glass, n = lens.single, width * LEAF
+    copy_leaves(tree.members, lens.leaves, start, width, glass.columns)
+    gaussian_rows_single(glass.active[: m + 1], glass.columns, n, glass.K, glass.bits)
+    gradient_single(glass.K, 0, 0, m, lens.local, glass.c, glass.g[:n])
+    for j in range(n):
+        lens.g[j] = glass.g[j]
+
+
+@compiled
+def look_double(tree: Any, start: int, width: int, m: int, lens: Any) -> None:  # pragma: no cover
+    """The same by float64, of points that are not rounded."""
+    glass, n = lens.double, width * LEAF
+    for o in range(width):
+        leaf = lens.leaves[start + o]
+        first, last = tree.leaf_starts[leaf], tree.leaf_starts[leaf + 1] - 1
+        for lane in range(LEAF):
+            member = min(first + lane, last)
+            for q in range(glass.columns.shape[0]):
+                glass.columns[q, o * LEAF + lane] = tree.points[member, q]
+    gaussian_rows(glass.active[: m + 1], glass.columns, n, glass.K, glass.bits)
+    gradient(glass.K, glass.K[0, :n], lens.local, glass.c, m, lens.g)
 
 
 @compiled
@@ -198,7 +264,7 @@ def refine(
     mu: float,
     max_rounds: int,
     kernel_margin: float,
-    n_hot: int,
+    n_violated: int,
     codes: Any,
     t: int,
     lens: Any,
@@ -206,15 +272,15 @@ def refine(
 ) -> float:  # pragma: no cover
     """Solve a row again and again on its violators, until none is left in the leaves that are looked at.
 
-    These are those around its atoms and the first `n_hot` of ``lens.leaves``. Returns how far the residual
+    These are those around its atoms and the first `n_violated` of ``lens.leaves``. Returns how far the residual
     moved.
     """
     moved = 0.0
     nothing = np.empty(0, np.float32)
     while True:
         lens.calls[0] += 1
-        mark, n = lens.calls[0], n_hot
-        for o in range(n_hot):
+        mark, n = lens.calls[0], n_violated
+        for o in range(n_violated):
             lens.marks[lens.leaves[o]] = mark
         m = codes.sizes[t]
         for a in range(-1, m):
@@ -401,7 +467,7 @@ def finish_rows(
     last solution ended with.
     """
     capacity, n_leaves, p = codes.atoms.shape[1], bounds.shape[1], tree.points.shape[1]
-    space = make_workspace(p, capacity + MOST_VIOLATORS, capacity)
+    space = make_workspace(p, capacity + MOST_ADDED, capacity)
     lens = make_lens(n_leaves, p, capacity)
     for s in range(len(todo)):
         if stop[0]:
@@ -422,12 +488,12 @@ def finish_rows(
             )
             if count == 0:
                 break
-            n_hot = 0
+            n_violated = 0
             for o in range(n_open):
                 leaf = lens.leaves[o]
-                if bound[leaf] + moved > HOT * lam[t]:
-                    lens.leaves[n_hot] = leaf
-                    n_hot += 1
+                if bound[leaf] + moved > lam[t]:
+                    lens.leaves[n_violated] = leaf
+                    n_violated += 1
             moved += refine(
                 tree,
                 rows[t],
@@ -435,7 +501,7 @@ def finish_rows(
                 mu[t],
                 max_rounds,
                 kernel_margin,
-                n_hot,
+                n_violated,
                 codes,
                 t,
                 lens,
@@ -475,11 +541,11 @@ def worst_member(
 ) -> tuple[float, int]:  # pragma: no cover
     """The largest ``|g|`` of the members of a leaf, and where; the row and its atoms do not count.
 
-    From float32 values where these decide, each with its error added; else from float64.
+    From the values `g` where these decide, each with its error added; else from one more in float64.
     """
     worst, at = 0.0, -1
     for position in range(start, stop):
-        size = abs(np.float64(g[position - start])) + error
+        size = abs(g[position - start]) + error
         if size <= worst:
             continue
         if size > lam:

@@ -116,7 +116,7 @@ class Tile:
         todo = np.arange(len(self.rows))
         while len(todo) and not self.stop[0]:
             solve_rows_locally(
-                self.tree, local, own, todo, self.lam, self.mu, self.max_rounds, self.margin,
+                self.tree, local, own, todo, self.lam, self.mu, self.max_rounds,
                 self.codes, self.stop,
             )  # fmt: skip
             todo = todo[self.codes.states[todo] == active_set.OUT_OF_ROOM]
