@@ -145,9 +145,9 @@ sys.path.insert(0, sys.argv[1])
 import numpy as np
 from samples import groups
 from test_rivals_together import ALL, KernelSSC
-X, _ = groups(np.random.default_rng(4), 3, 60, 5, spread=0.4)
+X, _ = groups(np.random.default_rng(4), 3, 200, 6, spread=0.4)
 X = np.concatenate([X, X[:7]])
-for model in [*ALL, KernelSSC(3), KernelSSC(3, solver="admm", tol=1e-3)]:
+for model in [*ALL, KernelSSC(3), KernelSSC(3, solver="admm", tol=1e-2)]:
     print(hashlib.sha256(model.set_params(random_state=5).fit_predict(X).tobytes()).hexdigest())
 """
 
