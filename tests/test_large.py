@@ -138,12 +138,11 @@ def test_compiled_kernel_values_and_the_margin_of_single_precision(seed, p, size
     V[:, :p] = centre + rng.normal(size=(30, p)) * min(size, 1.0)
     expected = np.exp(-((U[:, None] - V) ** 2).sum(-1))
     out = np.empty((20, 30))
-    gaussian_rows(U, np.ascontiguousarray(V.T), 30, out, np.empty(30, np.int64))
+    gaussian_rows(U, np.ascontiguousarray(V.T), 30, out)
     np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-300)
     single = np.empty((20, 30), np.float32)
     gaussian_rows_single(
         U.astype(np.float32), np.ascontiguousarray(V.T.astype(np.float32)), 30, single,
-        np.empty(30, np.int32),
     )  # fmt: skip
     norm = np.sqrt(max((U**2).sum(1).max(), (V**2).sum(1).max()))
     assert np.abs(single - expected).max() <= single_margin(padded, norm)

@@ -13,7 +13,7 @@ from spdcluster.expression.gaussian import gaussian_rows
 # Scratch of one thread: candidates (room,), their points by row (room, p) and by column (p, room), Gram
 # matrix (room, room), kernel values of the row (1, room), its point (1, p), and what
 # `active_set.solve_row` works with
-Workspace = namedtuple("Workspace", "candidates chosen columns K k own bits g worst U y work signs")
+Workspace = namedtuple("Workspace", "candidates chosen columns K k own g worst U y work signs")
 
 # Codes of a tile: sizes (r,), atoms by sorted position and coefficients (r, capacity), values (r, 4) as of
 # `active_set.duality_gap`, rounds (r,), states (r,)
@@ -30,7 +30,6 @@ def make_workspace(p: int, room: int, capacity: int) -> Any:  # pragma: no cover
         np.empty((room, room)),
         np.empty((1, room)),
         np.empty((1, p)),
-        np.empty(room, np.int64),
         np.empty(room),
         np.empty(room // active_set.CHUNK_COLUMNS + 1, np.int64),
         np.zeros((capacity, capacity + active_set.ODD)),
@@ -63,8 +62,8 @@ def solve_on_candidates(
         space.chosen[j] = points[space.candidates[j]]
         for q in range(p):
             space.columns[q, j] = space.chosen[j, q]
-    gaussian_rows(space.chosen[:n], space.columns, n, space.K, space.bits)
-    gaussian_rows(space.own, space.columns, n, space.k, space.bits)
+    gaussian_rows(space.chosen[:n], space.columns, n, space.K)
+    gaussian_rows(space.own, space.columns, n, space.k)
     k, g, K = space.k[0, :n], space.g[:n], space.K
     old_c = c[:warm].copy()
     m = active_set.warm_start(

@@ -58,6 +58,7 @@ def kernel_lrr(
         `left` and `right` are the same array.
     """
     tau = check_real(tau, "tau", low=0.0, low_open=True)
+    tol = check_real(tol, "tol", low=0.0, low_open=True)
     limit = gram.n if max_rank is None else check_int(max_rank, "max_rank", low=1)
     # one more than the limit is enough to know whether it leaves anything out
     if gram.n <= DENSE_LIMIT:

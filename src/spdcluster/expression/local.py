@@ -23,24 +23,29 @@ from spdcluster.expression.active_set import (
 from spdcluster.expression.candidates import make_workspace, solve_on_candidates
 from spdcluster.expression.cholesky import append_atom
 from spdcluster.expression.compiled import compiled
-from spdcluster.expression.gaussian import exp_negative, gaussian_rows_single
+from spdcluster.expression.gaussian import exp_negative, gaussian_row_single
 from spdcluster.expression.screening import gradient_single
-from spdcluster.expression.tree import LeafTree, aligned_empty
+from spdcluster.expression.tree import BLOCK, LEAF, aligned_empty
 
 MOST_COLUMNS = 4096
-NEAR = 1536  # of these are looked at first
+NEAR = 1024  # of these are looked at first
 WIDTH = 512  # columns evaluated together
+TOGETHER = 64  # rows that share their columns
+KEPT = 1000  # points whose kernel values are kept from row to row: as many as fit into the cache
 
 
 class LocalColumns(NamedTuple):
-    """The columns around a tile, and kernel values on them of the points asked for so far.
+    """The columns around some rows, and kernel values on them of the points asked for so far.
+
+    One thread's scratch, filled anew for every few rows by `gather_columns`.
 
     Attributes
     ----------
-    positions : (M,) sorted positions, the rows' own leaves first, then in the order of their distance
+    positions : (MOST_COLUMNS,) sorted positions, the rows' own leaves first, then by their distance
     blocks : (B, p, WIDTH) float32, the columns themselves
-    values : (slots, B * WIDTH) float32
-    slot_of : (M,) row of `values` that holds the kernel values of a column's point, or -1
+    values : (MOST_COLUMNS, B * WIDTH) float32
+    slot_of : (MOST_COLUMNS,) row of `values` that holds the kernel values of a column's point, or -1
+    evaluated : (MOST_COLUMNS,) how many blocks of a row of `values` are there
     used : (1,) how many rows of `values` are in use
     """
 
@@ -48,39 +53,72 @@ class LocalColumns(NamedTuple):
     blocks: NDArray[np.float32]
     values: NDArray[np.float32]
     slot_of: NDArray[np.int64]
+    evaluated: NDArray[np.int64]
     used: NDArray[np.int64]
 
 
-def columns_around(tree: LeafTree, rows: NDArray[np.int64]) -> LocalColumns:
-    """The members of the leaves nearest to those of the rows, up to MOST_COLUMNS."""
-    sizes = np.diff(tree.leaf_starts)
-    chosen = np.unique(tree.leaf_of[rows])
-    around, n = tree.neighbours[chosen], int(sizes[chosen].sum())
-    for rank in range(1, around.shape[1]):
-        more = np.setdiff1d(around[:, rank], chosen)
-        n += int(sizes[more].sum())
-        if n > MOST_COLUMNS:
+def make_local_columns(p: int) -> LocalColumns:
+    """Scratch for points in p dimensions; memory is taken only as it is used."""
+    return LocalColumns(
+        np.empty(MOST_COLUMNS, np.int64),
+        aligned_empty((MOST_COLUMNS // WIDTH, p, WIDTH), np.float32),
+        aligned_empty((MOST_COLUMNS, MOST_COLUMNS + 16), np.float32),
+        np.empty(MOST_COLUMNS, np.int64),
+        np.empty(MOST_COLUMNS, np.int64),
+        np.zeros(1, np.int64),
+    )
+
+
+@compiled
+def gather_columns(tree: Any, first: int, last: int, local: Any) -> int:  # pragma: no cover
+    """Gather the leaves of the rows from `first` to `last` and those nearest to them; how many columns."""
+    own_first, own_last = tree.leaf_of[first], tree.leaf_of[last] + 1
+    p, n_leaves = tree.points.shape[1], len(tree.reach)
+    mean = np.zeros(p, np.float32)
+    for row in range(first, last + 1):
+        for q in range(p):
+            mean[q] += tree.points_single[row, q] / np.float32(last + 1 - first)
+    distances = np.zeros(len(tree.representatives) * BLOCK, np.float32)
+    for block in range(len(tree.representatives)):
+        part = distances[block * BLOCK : (block + 1) * BLOCK]
+        for q in range(p):
+            centre = mean[q]
+            for j in range(BLOCK):
+                part[j] += (tree.representatives[block, q, j] - centre) ** 2
+    distances = distances[:n_leaves]
+    for leaf in range(own_first, own_last):
+        distances[leaf] = np.float32(leaf - own_last)
+    wanted = min(n_leaves, MOST_COLUMNS // LEAF)
+    limit = np.partition(distances, wanted - 1)[wanted - 1]
+    chosen = np.flatnonzero(distances <= limit)
+    n = 0
+    for leaf in chosen[np.argsort(distances[chosen])]:
+        start, stop = tree.leaf_starts[leaf], tree.leaf_starts[leaf + 1]
+        if n + stop - start > MOST_COLUMNS:
             break
-        chosen = np.concatenate([chosen, more])
-    ends = np.cumsum(sizes[chosen])
-    shift = np.repeat(tree.leaf_starts[chosen] - (ends - sizes[chosen]), sizes[chosen])
-    positions = np.arange(ends[-1]) + shift
-    m, p = len(positions), tree.points.shape[1]
-    n_blocks = -(-m // WIDTH)
-    blocks = aligned_empty((n_blocks, p, WIDTH), np.float32)
-    for block in range(n_blocks):
-        part = tree.points_single[positions[block * WIDTH : (block + 1) * WIDTH]]
-        blocks[block, :, : len(part)] = part.T
-        blocks[block, :, len(part) :] = 0.0
-    values = aligned_empty((m, n_blocks * WIDTH), np.float32)
-    return LocalColumns(positions, blocks, values, np.full(m, -1), np.zeros(1, np.int64))
+        for position in range(start, stop):
+            local.positions[n] = position
+            for q in range(p):
+                local.blocks[n // WIDTH, q, n % WIDTH] = tree.points_single[position, q]
+            n += 1
+    for j in range(n, -(-n // WIDTH) * WIDTH):
+        local.blocks[j // WIDTH, :, j % WIDTH] = 0.0
+    forget(n, local)
+    return n
+
+
+@compiled
+def forget(n: int, local: Any) -> None:  # pragma: no cover
+    """Let no kernel values be known on the n columns."""
+    local.slot_of[:n] = -1
+    local.used[0] = 0
 
 
 @compiled
 def solve_rows_locally(
     tree: Any,
     local: Any,
-    own_columns: NDArray[Any],
+    rows: NDArray[Any],
     todo: NDArray[Any],
     lam: NDArray[Any],
     mu: NDArray[Any],
@@ -88,9 +126,9 @@ def solve_rows_locally(
     codes: Any,
     stop: NDArray[Any],
 ) -> None:  # pragma: no cover
-    """Solve the rows `todo` of a tile on its `LocalColumns`; `own_columns` (r,) says which of them each is."""
+    """Solve the rows `todo` of a tile, the points at the sorted positions ``rows[todo]``, few at a time."""
     points, positions, values = tree.points, local.positions, local.values
-    capacity, n, p = codes.atoms.shape[1], len(positions), points.shape[1]
+    capacity, p = codes.atoms.shape[1], points.shape[1]
     space = make_workspace(p, capacity, capacity)
     U, y, work, signs = (
         np.zeros((capacity, capacity + ODD)),
@@ -104,14 +142,21 @@ def solve_rows_locally(
         np.zeros(capacity, np.int64),
     )
     slots, c_single = np.zeros(capacity, np.int64), np.zeros(capacity, np.float32)
-    g, worst = np.zeros(n, np.float32), np.zeros(n // CHUNK_COLUMNS + 1, np.int64)
-    k, bits, bits_single = np.zeros(n), np.zeros(capacity + 1, np.int64), np.zeros(WIDTH, np.int32)
+    g, worst = np.zeros(MOST_COLUMNS, np.float32), np.zeros(MOST_COLUMNS // CHUNK_COLUMNS, np.int64)
+    k = np.zeros(MOST_COLUMNS)
+    n, first = 0, 0
     for s in range(len(todo)):
         if stop[0]:
             break
+        if s % TOGETHER == 0:
+            last = rows[todo[min(s + TOGETHER, len(todo)) - 1]]
+            n = gather_columns(tree, rows[todo[s]], last, local)
+            first = positions[0]
+        elif local.used[0] > KEPT:
+            forget(n, local)
         t = todo[s]
-        own, m = own_columns[t], 0
-        own_slot = slot_for(own, points, local, bits_single)
+        own, m = rows[t] - first, 0
+        own_slot = slot_for(own, local)
         codes.states[t] = OUT_OF_ROOM
         for _ in range(max_rounds):
             for a in range(m):
@@ -121,6 +166,9 @@ def solve_rows_locally(
             m_before, found = m, 0
             for width in (min(n, NEAR), n):
                 g_part = g[:width]
+                evaluate(own_slot, own, width, points, local)
+                for a in range(m):
+                    evaluate(slots[a], atoms[a], width, points, local)
                 gradient_single(values, own_slot, 0, m, slots, c_single, g_part)
                 g[own] = 0.0
                 for a in range(m):
@@ -130,7 +178,7 @@ def solve_rows_locally(
                     break
                 for f in range(found):
                     j = worst[f]
-                    exact_values(points, positions[j], others, m, positions[own], work, bits)
+                    exact_values(points, positions[j], others, m, positions[own], work)
                     k[j] = work[m]
                     # float32 looked; whether it is a violator, float64 decides
                     slope = k[j]
@@ -151,7 +199,7 @@ def solve_rows_locally(
             m = settle_signs(k, lam[t], atoms, c, signs, U, m, y, work)
             for a in range(m):
                 others[a] = positions[atoms[a]]
-                slots[a] = slot_for(atoms[a], points, local, bits_single)
+                slots[a] = slot_for(atoms[a], local)
             codes.rounds[t] += 1
         if codes.states[t] != 0:
             continue
@@ -164,20 +212,30 @@ def solve_rows_locally(
 
 
 @compiled
-def slot_for(
-    column: int, points: NDArray[Any], local: Any, bits: NDArray[Any]
-) -> int:  # pragma: no cover
-    """The row of `values` with the kernel values of a column's point, evaluated now if need be."""
+def slot_for(column: int, local: Any) -> int:  # pragma: no cover
+    """The row of `values` for the kernel values of a column's point."""
     if local.slot_of[column] < 0:
         slot = local.used[0]
         local.used[0] += 1
         local.slot_of[column] = slot
-        point = np.empty((1, points.shape[1]), np.float32)
-        point[0] = points[local.positions[column]]
-        for block in range(len(local.blocks)):
-            part = local.values[slot : slot + 1, block * WIDTH : (block + 1) * WIDTH]
-            gaussian_rows_single(point, local.blocks[block], WIDTH, part, bits)
+        local.evaluated[slot] = 0
     return local.slot_of[column]
+
+
+@compiled
+def evaluate(
+    slot: int, column: int, width: int, points: NDArray[Any], local: Any
+) -> None:  # pragma: no cover
+    """Let a row of `values` hold the kernel values of its point on the first `width` columns."""
+    n_blocks = -(-width // WIDTH)
+    if local.evaluated[slot] >= n_blocks:
+        return
+    point = np.empty(points.shape[1], np.float32)
+    point[:] = points[local.positions[column]]
+    for block in range(local.evaluated[slot], n_blocks):
+        part = local.values[slot, block * WIDTH : (block + 1) * WIDTH]
+        gaussian_row_single(point, local.blocks[block], WIDTH, part)
+    local.evaluated[slot] = n_blocks
 
 
 @compiled
@@ -188,7 +246,6 @@ def exact_values(
     m: int,
     last: int,
     out: NDArray[Any],
-    bits: NDArray[Any],
 ) -> None:  # pragma: no cover
     """Kernel values of a point with m others and, after these, with the point `last`, in float64."""
     p = points.shape[1]
@@ -199,4 +256,4 @@ def exact_values(
             difference = points[position, q] - points[other, q]
             distance += difference * difference
         out[a] = distance
-    exp_negative(out[: m + 1], bits)
+    exp_negative(out[: m + 1])

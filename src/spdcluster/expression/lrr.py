@@ -131,7 +131,8 @@ def lrr(
     check_choice(solver, "solver", SOLVERS)
     tol = check_real(tol, "tol", low=0.0, low_open=True)
     limit = DEFAULT_MAX_ITER[solver] if max_iter is None else check_int(max_iter, "max_iter", low=1)
-    threads = check_n_jobs(n_jobs) if min(X.shape) >= RANK_FOR_THREADS else 1
+    jobs = check_n_jobs(n_jobs)
+    threads = jobs if min(X.shape) >= RANK_FOR_THREADS else 1
     with _libraries().limit(limits=threads, user_api="blas"):
         if lam <= smallest_lam(X):
             nothing = np.zeros((len(X), 0))

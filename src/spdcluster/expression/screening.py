@@ -23,7 +23,8 @@ from spdcluster.expression.active_set import SLACK, SOLVED, gradient
 from spdcluster.expression.candidates import make_workspace, solve_on_candidates
 from spdcluster.expression.compiled import compiled
 from spdcluster.expression.gaussian import gaussian_rows, gaussian_rows_single
-from spdcluster.expression.tree import BLOCK, LEAF, SUPPORT
+from spdcluster.expression.intrinsics import largest_of_eight
+from spdcluster.expression.tree import BLOCK, LEAF
 
 UNIT = 2.0**-24  # half an ulp of 1 in float32
 FEWEST_ADDED, MOST_ADDED = (
@@ -35,9 +36,7 @@ DOUBLE_MARGIN = (
     2.0**-26
 )  # its margin: 2^-29 of that of float32, and a few more ulps for its exponential
 AGAIN = 3  # state of a row that moved so far that its representatives are to be looked at anew
-ROWS_TOGETHER = 128  # of which bounds are computed leaf after leaf
-FEW_ROWS = 16  # up to so many, a leaf is bounded row by row
-TRANSPOSED = 16
+FLAGGED = 32  # leaves compared with a limit together
 LOOK = 512  # columns looked at together, row by row
 OPEN_SHARE = 0.1  # of the leaves, from which on all representatives are looked at anew
 LOOK_AROUND = 8  # leaves nearest to an atom, where violators are looked for first
@@ -86,11 +85,11 @@ def at_representatives(
     active = np.empty((u, points_single.shape[1]), np.float32)
     for a in range(u):
         active[a] = points_single[active_at[a]]
-    K, bits = np.empty((u, BLOCK), np.float32), np.empty(BLOCK, np.int32)
+    K = np.empty((u, BLOCK), np.float32)
     for block in range(len(representatives)):
         first = block * BLOCK
         width = min(BLOCK, n_leaves - first)
-        gaussian_rows_single(active, representatives[block], width, K, bits)
+        gaussian_rows_single(active, representatives[block], width, K)
         for t in range(len(own)):
             gradient_single(
                 K, own[t], starts[t], starts[t + 1], atoms, c, out[t, first : first + width]
@@ -98,8 +97,8 @@ def at_representatives(
 
 
 # What one thread looks through, in one precision: columns (p, LOOK) and active points (capacity + 1, p),
-# kernel values (capacity + 1, LOOK) and gradient (LOOK,), coefficients (capacity,), bits (LOOK,)
-Glass = namedtuple("Glass", "columns active K g c bits")
+# kernel values (capacity + 1, LOOK) and gradient (LOOK,), coefficients (capacity,)
+Glass = namedtuple("Glass", "columns active K g c")
 # Scratch of one thread for looking at leaves: a glass of each precision and the gradient (LOOK,) float64;
 # the atoms' places in it (capacity,); a list of leaves (L,), the mark of each leaf (L,) and the count of
 # marks (1,); violators and their values (MOST_ADDED,)
@@ -115,7 +114,6 @@ def make_lens(n_leaves: int, p: int, capacity: int) -> Any:  # pragma: no cover
         np.empty((capacity + 1, LOOK), np.float32),
         np.empty(LOOK, np.float32),
         np.empty(capacity, np.float32),
-        np.empty(LOOK, np.int32),
     )
     double = Glass(
         np.zeros((p, LOOK)),
@@ -123,7 +121,6 @@ def make_lens(n_leaves: int, p: int, capacity: int) -> Any:  # pragma: no cover
         np.empty((capacity + 1, LOOK)),
         np.empty(LOOK),
         np.empty(capacity),
-        np.empty(LOOK, np.int64),
     )
     return Lens(
         single,
@@ -208,7 +205,7 @@ def look_single(tree: Any, start: int, width: int, m: int, lens: Any) -> None:  
     """Write the gradient at the members of `width` leaves to ``lens.g``, by float32."""
     glass, n = lens.single, width * LEAF
     copy_leaves(tree.members, lens.leaves, start, width, glass.columns)
-    gaussian_rows_single(glass.active[: m + 1], glass.columns, n, glass.K, glass.bits)
+    gaussian_rows_single(glass.active[: m + 1], glass.columns, n, glass.K)
     gradient_single(glass.K, 0, 0, m, lens.local, glass.c, glass.g[:n])
     for j in range(n):
         lens.g[j] = glass.g[j]
@@ -225,7 +222,7 @@ def look_double(tree: Any, start: int, width: int, m: int, lens: Any) -> None:  
             member = min(first + lane, last)
             for q in range(glass.columns.shape[0]):
                 glass.columns[q, o * LEAF + lane] = tree.points[member, q]
-    gaussian_rows(glass.active[: m + 1], glass.columns, n, glass.K, glass.bits)
+    gaussian_rows(glass.active[: m + 1], glass.columns, n, glass.K)
     gradient(glass.K, glass.K[0, :n], lens.local, glass.c, m, lens.g)
 
 
@@ -313,138 +310,43 @@ def bound_leaves(
     kernel_margin: float,
     gradients: NDArray[Any],
     codes: Any,
-    bounds: NDArray[Any],
 ) -> None:  # pragma: no cover
-    """Bounds of ``|g|`` in all leaves for the rows `todo` of a tile, from `gradients`: `bounds` (r, L).
+    """Write bounds of ``|g|`` in all leaves over the `gradients` (r, L) at their representatives.
 
     The bound by the leaf's own representative, and where that leaves it open, by those around it.
     """
-    r, n_leaves = gradients.shape
-    residuals, errors, limits = (
-        np.empty(r, np.float32), np.empty(r, np.float32), np.empty(r, np.float32),
-    )  # fmt: skip
-    for s in range(r):
-        t = todo[s]
-        residuals[s] = np.sqrt(max(codes.values[t, 2], 0.0) + 1e-13) * (1.0 + 1e-6)
-        errors[s] = gradient_error(codes.c[t, : codes.sizes[t]], kernel_margin) * (1.0 + 1e-6)
-        limits[s] = (lam[t] - errors[s]) * (1.0 - 1e-6)
-    # rows innermost, so that one leaf serves them all in vector instructions
-    g = np.empty((n_leaves, min(r, ROWS_TOGETHER)), np.float32)
-    around, worst = np.empty((SUPPORT, g.shape[1]), np.float32), np.empty(g.shape[1], np.float32)
-    high = np.empty((TRANSPOSED, g.shape[1]), np.float32)
-    for first_row in range(0, r, ROWS_TOGETHER):
-        n = min(r - first_row, ROWS_TOGETHER)
-        rows = slice(first_row, first_row + n)
-        transpose(gradients[rows], g)
-        residual, error, limit, out = residuals[rows], errors[rows], limits[rows], bounds[rows]
-        for first in range(0, n_leaves, TRANSPOSED):
-            last = min(n_leaves, first + TRANSPOSED)
-            for leaf in range(first, last):
-                n_open = bound_by_own(
-                    g, leaf, tree.reach[leaf], residual, limit, n, high, leaf - first
+    g = np.empty(gradients.shape[1], np.float32)
+    for s in range(len(todo)):
+        t, bound = todo[s], gradients[s]
+        residual = np.float32(np.sqrt(max(codes.values[t, 2], 0.0) + 1e-13) * (1.0 + 1e-6))
+        error = gradient_error(codes.c[t, : codes.sizes[t]], kernel_margin) * (1.0 + 1e-6)
+        limit = np.float32((lam[t] - error) * (1.0 - 1e-6))
+        for leaf in range(len(g)):
+            g[leaf] = bound[leaf]
+            bound[leaf] = abs(g[leaf]) + residual * tree.reach[leaf]
+        lower_bounds(tree, g, residual, np.float32(error), limit, bound)
+
+
+@compiled
+def lower_bounds(
+    tree: Any, g: NDArray[Any], residual: float, error: float, limit: float, bound: NDArray[Any]
+) -> None:  # pragma: no cover
+    """Lower those above the limit by what the representatives around the leaf know, `g` (L,)."""
+    n = len(bound)
+    for start in range(0, n, FLAGGED):
+        stop, beyond = min(n, start + FLAGGED), 0
+        for leaf in range(start, stop):  # in vector instructions
+            beyond += bound[leaf] > limit
+        if beyond == 0:
+            continue
+        for leaf in range(start, stop):
+            if bound[leaf] > limit:
+                high = largest_of_eight(
+                    g, tree.support, tree.weights, tree.unexplained, leaf, residual
                 )
-                if n_open > FEW_ROWS:
-                    bound_by_many(
-                        tree, g, leaf, residual, error, n, around, worst, high, leaf - first
-                    )
-                elif n_open > 0:
-                    for t in range(n):
-                        if high[leaf - first, t] > limit[t]:
-                            bound_by_some(
-                                tree, g, leaf, residual[t], error[t], t, high, leaf - first
-                            )
-            for t in range(n):
-                for leaf in range(first, last):
-                    out[t, leaf] = high[leaf - first, t]
-
-
-@compiled
-def transpose(rows: NDArray[Any], out: NDArray[Any]) -> None:  # pragma: no cover
-    """``out[:, :r] = rows.T`` in blocks that stay in the cache: `rows` (r, n), `out` (n, >= r)."""
-    r, n = rows.shape
-    for first in range(0, n, TRANSPOSED):
-        last = min(n, first + TRANSPOSED)
-        for t in range(r):
-            for j in range(first, last):
-                out[j, t] = rows[t, j]
-
-
-@compiled
-def bound_by_own(
-    g: NDArray[Any], leaf: int, reach: float, residual: NDArray[Any], limit: NDArray[Any], n: int,
-    high: NDArray[Any], at: int,
-) -> int:  # pragma: no cover  # fmt: skip
-    """Bounds of n rows in a leaf by its representative, into ``high[at]``; in how many rows it is open."""
-    n_open = 0
-    for t in range(n):
-        bound = abs(g[leaf, t]) + residual[t] * reach
-        high[at, t] = bound
-        n_open += bound > limit[t]
-    return n_open
-
-
-@compiled
-def bound_by_many(
-    tree: Any, g: NDArray[Any], leaf: int, residual: NDArray[Any], error: NDArray[Any], n: int,
-    around: NDArray[Any], worst: NDArray[Any], high: NDArray[Any], at: int,
-) -> None:  # pragma: no cover  # fmt: skip
-    """Lower the bounds ``high[at]`` of n rows in a leaf by what the representatives around it know."""
-    w, n_around = tree.weights, min(SUPPORT, tree.neighbours.shape[1])
-    for a in range(SUPPORT):
-        source = tree.neighbours[leaf, a] if a < n_around else leaf  # its weight is zero then
-        for t in range(n):
-            around[a, t] = g[source, t]
-    for t in range(n):
-        worst[t] = 0.0
-    for lane in range(LEAF):
-        w0, w1, w2, w3 = w[leaf, 0, lane], w[leaf, 1, lane], w[leaf, 2, lane], w[leaf, 3, lane]
-        w4, w5, w6, w7 = w[leaf, 4, lane], w[leaf, 5, lane], w[leaf, 6, lane], w[leaf, 7, lane]
-        w8, w9, wa, wb = w[leaf, 8, lane], w[leaf, 9, lane], w[leaf, 10, lane], w[leaf, 11, lane]
-        wc, wd, we, wf = w[leaf, 12, lane], w[leaf, 13, lane], w[leaf, 14, lane], w[leaf, 15, lane]
-        rest = tree.unexplained[leaf, lane]
-        for t in range(n):
-            x = (w0 * around[0, t] + w1 * around[1, t]) + (w2 * around[2, t] + w3 * around[3, t])
-            x += (w4 * around[4, t] + w5 * around[5, t]) + (w6 * around[6, t] + w7 * around[7, t])
-            y = (w8 * around[8, t] + w9 * around[9, t]) + (wa * around[10, t] + wb * around[11, t])
-            y += (wc * around[12, t] + wd * around[13, t]) + (
-                we * around[14, t] + wf * around[15, t]
-            )
-            bound = abs(x + y) + residual[t] * rest
-            worst[t] = bound if bound > worst[t] else worst[t]
-    # each g is wrong by `error` at most, and so are they together for every unit of weight
-    weight = tree.weight_sums[leaf]
-    for t in range(n):
-        bound = worst[t] * np.float32(1.0 + 1e-5) + weight * error[t]
-        high[at, t] = bound if bound < high[at, t] else high[at, t]
-
-
-@compiled
-def bound_by_some(
-    tree: Any, g: NDArray[Any], leaf: int, residual: float, error: float, t: int,
-    high: NDArray[Any], at: int,
-) -> None:  # pragma: no cover  # fmt: skip
-    """`bound_by_many` for row t alone."""
-    w = tree.weights
-    # one name a lane: the compiler makes one vector instruction of these eight, not of a loop
-    x0 = x1 = x2 = x3 = x4 = x5 = x6 = x7 = np.float32(0.0)
-    for a in range(min(SUPPORT, tree.neighbours.shape[1])):
-        y = g[tree.neighbours[leaf, a], t]
-        x0 += y * w[leaf, a, 0]
-        x1 += y * w[leaf, a, 1]
-        x2 += y * w[leaf, a, 2]
-        x3 += y * w[leaf, a, 3]
-        x4 += y * w[leaf, a, 4]
-        x5 += y * w[leaf, a, 5]
-        x6 += y * w[leaf, a, 6]
-        x7 += y * w[leaf, a, 7]
-    rest = tree.unexplained
-    x0, x1 = abs(x0) + residual * rest[leaf, 0], abs(x1) + residual * rest[leaf, 1]
-    x2, x3 = abs(x2) + residual * rest[leaf, 2], abs(x3) + residual * rest[leaf, 3]
-    x4, x5 = abs(x4) + residual * rest[leaf, 4], abs(x5) + residual * rest[leaf, 5]
-    x6, x7 = abs(x6) + residual * rest[leaf, 6], abs(x7) + residual * rest[leaf, 7]
-    worst = max(max(max(x0, x1), max(x2, x3)), max(max(x4, x5), max(x6, x7)))
-    worst = np.float32(worst * np.float32(1.0 + 1e-5) + tree.weight_sums[leaf] * error)
-    high[at, t] = min(high[at, t], worst)
+                # each g is wrong by `error` at most, and so are they together for every unit of weight
+                high = high * np.float32(1.0 + 1e-5) + tree.weight_sums[leaf] * error
+                bound[leaf] = min(bound[leaf], high)
 
 
 @compiled
@@ -515,8 +417,8 @@ def finish_rows(
 def list_open(bound: NDArray[Any], limit: float, leaves: NDArray[Any]) -> int:  # pragma: no cover
     """Write the leaves whose bound is above the limit; returns how many."""
     count, n = 0, len(bound)
-    for start in range(0, n, 32):
-        stop, beyond = min(n, start + 32), 0
+    for start in range(0, n, FLAGGED):
+        stop, beyond = min(n, start + FLAGGED), 0
         for leaf in range(start, stop):  # in vector instructions
             beyond += bound[leaf] > limit
         if beyond > 0:

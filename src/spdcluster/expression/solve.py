@@ -293,7 +293,8 @@ def _expression(solution: "Solution", alphas: NDArray[np.float64], tol: float) -
     if unfinished:
         warnings.warn(
             f"the active set stopped with {unfinished} of {len(gap)} rows above tol={tol:g} (largest "
-            f"relative duality gap {gap.max():.2g}) after at most {rounds} rounds; raise max_iter or tol",
+            f"relative duality gap {gap.max():.2g}) after at most {rounds} rounds; raise max_iter or tol, or "
+            "the penalty where it is tiny beside the values of the kernel",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -49,15 +49,17 @@ class SSCExpression:
 def noise_scale(X: NDArray[Any]) -> float:
     """``mu_z = min_i max_{j != i} |x_i.x_j|``: ``lambda_z = alpha / mu_z`` with alpha > 1 gives every row a code.
 
-    Rows orthogonal to all others, which no weight gives a code, do not count; one if all are.
+    Rows orthogonal to all others up to rounding, which no weight gives a code, do not count; one if all are.
     """
     smallest = np.inf
+    lengths = np.linalg.norm(X, axis=1)
+    rounding = X.shape[1] * np.finfo(np.float64).eps * lengths
     for start in range(0, len(X), 512):
         products = np.abs(X[start : start + 512] @ X.T)
         rows = np.arange(len(products))
         products[rows, start + rows] = 0.0
-        best = products.max(axis=1)
-        smallest = min(smallest, float(best[best > 0].min(initial=np.inf)))
+        related = (products > rounding[start + rows, None] * lengths).any(axis=1)
+        smallest = min(smallest, float(products[related].max(axis=1).min(initial=np.inf)))
     return smallest if np.isfinite(smallest) else 1.0
 
 
@@ -100,8 +102,10 @@ def ssc(
     X = np.ascontiguousarray(X, dtype=np.float64)
     lambda_z = check_real(lambda_z, "lambda_z", low=0.0, low_open=True)
     check_bool(affine, "affine")
-    # the smallest and largest numbers of the solver are absolute, the data's scale is not
-    size = float(np.sqrt(np.mean(np.einsum("ij,ij->i", X, X)))) or 1.0
+    tol = check_real(tol, "tol", low=0.0, low_open=True)
+    # the solver's own numbers are absolute, the data's scale is not: that of most rows, far from any outlier
+    lengths = np.sqrt(np.einsum("ij,ij->i", X, X))
+    size = float(np.median(lengths)) or float(lengths.max()) or 1.0
     X = X / size
     alpha = 2.0 / (lambda_z * size * size)
     if lambda_e is None and not affine:

@@ -55,6 +55,7 @@ def tangent_expression(
     from spdcluster.expression.tangent_vectors import inverse_factors, lanes_last, tangent_vectors
 
     alpha = check_real(alpha, "alpha", low=0.0, low_open=True)
+    tol = check_real(tol, "tol", low=0.0, low_open=True)
     steps = DEFAULT_MAX_ITER if max_iter is None else check_int(max_iter, "max_iter", low=1)
     jobs = check_n_jobs(n_jobs)
     n = len(X)

@@ -6,6 +6,8 @@ until there are none. Tiles share nothing, so that threads need no locks and no 
 number.
 """
 
+from queue import SimpleQueue
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +15,7 @@ from spdcluster.expression import active_set
 from spdcluster.expression.candidates import Codes
 from spdcluster.expression.codes import RowCodes, Solution
 from spdcluster.expression.dense import FIRST_CAPACITY
-from spdcluster.expression.local import columns_around, solve_rows_locally
+from spdcluster.expression.local import LocalColumns, make_local_columns, solve_rows_locally
 from spdcluster.expression.screening import (
     AGAIN,
     at_representatives,
@@ -51,10 +53,14 @@ def solve_tiles(
     tiles = [np.arange(start, min(n, start + TILE)) for start in range(0, n, TILE)]
 
     stop = np.zeros(1, np.bool_)
+    scratch: SimpleQueue[LocalColumns] = SimpleQueue()
+    for _ in range(n_jobs):
+        scratch.put(make_local_columns(tree.points.shape[1]))
 
     def solve(rows: NDArray[np.int64]) -> "Tile":
-        tile = Tile(tree, rows, lam[rows], mu[rows], max_rounds, stop)
-        tile.solve()
+        tile, local = Tile(tree, rows, lam[rows], mu[rows], max_rounds, stop), scratch.get()
+        tile.solve(local)
+        scratch.put(local)
         return tile
 
     for tile in run_chunks(
@@ -101,22 +107,19 @@ class Tile:
             np.zeros(r, np.int64),
         )
 
-    def solve(self) -> None:
+    def solve(self, local: LocalColumns) -> None:
         """Solve all rows and prove them over all N columns."""
-        self._solve_locally()
+        self._solve_locally(local)
         todo = np.arange(len(self.rows))
         while len(todo) and not self.stop[0]:
             todo = self._finish(todo)
 
-    def _solve_locally(self) -> None:
+    def _solve_locally(self, local: LocalColumns) -> None:
         """Solve the rows on the columns around the tile."""
-        local = columns_around(self.tree, self.rows)
-        order = np.argsort(local.positions)
-        own = order[np.searchsorted(local.positions, self.rows, sorter=order)]
         todo = np.arange(len(self.rows))
         while len(todo) and not self.stop[0]:
             solve_rows_locally(
-                self.tree, local, own, todo, self.lam, self.mu, self.max_rounds,
+                self.tree, local, self.rows, todo, self.lam, self.mu, self.max_rounds,
                 self.codes, self.stop,
             )  # fmt: skip
             todo = todo[self.codes.states[todo] == active_set.OUT_OF_ROOM]
@@ -140,9 +143,8 @@ class Tile:
     def _finish(self, todo: NDArray[np.int64]) -> NDArray[np.int64]:
         """Prove rows over all columns; which of them have to be looked at once more."""
         tree, codes = self.tree, self.codes
-        gradients = self._at_representatives(todo)
-        bounds = np.empty_like(gradients)
-        bound_leaves(tree, todo, self.lam, self.margin, gradients, codes, bounds)
+        bounds = self._at_representatives(todo)
+        bound_leaves(tree, todo, self.lam, self.margin, bounds, codes)
         finish_rows(
             tree, self.rows, todo, self.lam, self.mu, self.max_rounds, self.margin, bounds, codes,
             self.stop,

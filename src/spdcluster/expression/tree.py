@@ -48,7 +48,8 @@ class LeafTree(NamedTuple):
     representatives : (B, p, BLOCK) float32; the last block is padded with zeros
     neighbours : (L, NEIGHBOURS) the leaves of nearest representative, the leaf itself first; (L, L) if
         there are fewer
-    weights : (L, SUPPORT, LEAF) float32, of each member on the first representatives of `neighbours`
+    support : (L, SUPPORT) int32, the first of `neighbours`; the leaf itself where there are fewer
+    weights : (L, SUPPORT, LEAF) float32, of each member on the representatives of `support`
     unexplained : (L, LEAF) float32, ``|e_x|`` of each member, rounded up
     weight_sums : (L,) float32, the largest ``|w|_1`` of a member
     largest_norm : the largest Euclidean norm of a point
@@ -64,6 +65,7 @@ class LeafTree(NamedTuple):
     reach: NDArray[np.float32]
     representatives: NDArray[np.float32]
     neighbours: NDArray[np.int64]
+    support: NDArray[np.int32]
     weights: NDArray[np.float32]
     unexplained: NDArray[np.float32]
     weight_sums: NDArray[np.float32]
@@ -129,6 +131,8 @@ def build_tree(vectors: NDArray[np.float64], n_jobs: int = 1) -> LeafTree:
         )
 
     run_chunks(look_around, range(0, n_leaves, LEAVES_PER_TASK), n_jobs=n_jobs)
+    support = np.repeat(np.arange(n_leaves, dtype=np.int32)[:, None], SUPPORT, axis=1)
+    support[:, : neighbours.shape[1]] = neighbours[:, :SUPPORT]
     # rounded up: the bound must hold in float32 too
     reach_single = np.nextafter(reach.astype(np.float32), np.float32(np.inf))
     return LeafTree(
@@ -142,6 +146,7 @@ def build_tree(vectors: NDArray[np.float64], n_jobs: int = 1) -> LeafTree:
         reach=reach_single,
         representatives=representatives,
         neighbours=neighbours,
+        support=support,
         weights=weights,
         unexplained=unexplained,
         weight_sums=weight_sums,
@@ -223,13 +228,13 @@ def nearest_leaves(
 ) -> NDArray[Any]:  # pragma: no cover
     """The `count` leaves of representatives nearest to each of `centres` (r, p), `own` (r,) first."""
     r = len(centres)
-    K, bits = np.empty((r, BLOCK), np.float32), np.empty(BLOCK, np.int32)
+    K = np.empty((r, BLOCK), np.float32)
     best = np.full((r, count), np.float32(-1.0))
     leaves = np.zeros((r, count), np.int64)
     for t in range(r):
         best[t, 0], leaves[t, 0] = np.float32(2.0), own[t]
     for block in range(len(representatives)):
-        gaussian_rows_single(centres, representatives[block], BLOCK, K, bits)
+        gaussian_rows_single(centres, representatives[block], BLOCK, K)
         first = block * BLOCK
         width = min(BLOCK, n_leaves - first)
         for t in range(r):
@@ -264,7 +269,7 @@ def combine_representatives(
     """Write `weights`, `unexplained` and `weight_sums` of the leaves from `first` to `last`."""
     p, s = points.shape[1], min(SUPPORT, neighbours.shape[1])
     rows, columns = np.empty((s + LEAF, p)), np.empty((p, s))
-    K, bits = np.empty((s + LEAF, s)), np.empty(s, np.int64)
+    K = np.empty((s + LEAF, s))
     U, work, w = np.zeros((s, s)), np.empty(s), np.empty(s)
     for leaf in range(first, last):
         n = starts[leaf + 1] - starts[leaf]
@@ -273,7 +278,7 @@ def combine_representatives(
             columns[:, a] = rows[a]
         for lane in range(n):
             rows[s + lane] = points[starts[leaf] + lane]
-        gaussian_rows(rows[: s + n], columns, s, K, bits)
+        gaussian_rows(rows[: s + n], columns, s, K)
         for a in range(s):
             work[:a] = K[a, :a]
             append_atom(U, a, work, 1.0 + RIDGE)
