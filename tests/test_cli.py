@@ -5,6 +5,7 @@ import inspect
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from spdcluster.cli.clock import Clock
 from spdcluster.cli.entry import run
 from spdcluster.cli.options import FLAGS, HELPS, IMAGE_PARAMETERS, SSC_PARAMETERS
 from spdcluster.descriptors import RegionCovariance
+from spdcluster.experiments.journal import prepare_folder
 from spdcluster.presets import best
 
 PROGRAM = [sys.executable, "-c", "from spdcluster.cli import main; main()"]
@@ -208,6 +210,18 @@ def test_a_broken_image_is_named_and_skip_bad_goes_on(pictures, capsys):
     assert "left out bad.png" in capsys.readouterr().out
 
 
+def test_a_picture_with_a_flat_region_is_refused_with_the_option_that_helps(place, capsys):
+    from skimage import data
+    from skimage.io import imsave
+
+    photo = data.brick()[:96, :96].copy()
+    photo[:48, :48] = 255
+    imsave("photo.png", photo)
+    line = ["cluster", "photo.png", "-k", "2"]
+    fails(line, capsys, r"photo\.png.* constant over that region\. Set --shrinkage 1e-3, ")
+    assert run([*line, "--shrinkage", "1e-3", "-q", "-o", "o"]) == 0
+
+
 def test_an_image_whose_covariance_is_singular_is_named(pictures, capsys):
     from skimage.io import imsave
 
@@ -281,6 +295,24 @@ def test_standard_input_is_read(place):
     assert done.stderr == b"", "progress belongs on terminals only"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a shell and a full device")
+@pytest.mark.parametrize(
+    ("line", "code", "error"),
+    [
+        ("cluster - -k 3 --out o <&-", 2, "spdcluster: standard input is empty (0 bytes)"),
+        ("cluster good.npy -k 3 --out o >&-", 0, ""),
+        ("cluster good.npy -k 3 --out o >/dev/full", 2, "spdcluster: No space left on device; "),
+    ],
+)
+def test_streams_that_the_shell_closed_or_that_are_full(place, line, code, error):
+    words = " ".join(map(shlex.quote, PROGRAM))
+    done = subprocess.run(f"{words} {line}", shell=True, capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    assert done.stderr.startswith(error)
+    assert done.stderr.count("\n") == bool(error)
+    assert Path("o").exists() == (code == 0)
+
+
 def test_vectors_and_gram_matrices_can_be_clustered_too(place):
     V = np.random.default_rng(0).normal(size=(30, 4))
     np.save("vectors.npy", V)
@@ -351,7 +383,7 @@ BAD_FILES = [
     ("indefinite.npy", indefinite, r"indefinite\.npy\[17\] is not positive definite.*drop it or"),
     ("singular.npy", singular, r"singular\.npy\[5\] is not .*, or add --regularization 1e-6 "),
     ("flat.npy", lambda path: np.save(path, np.eye(3)), r": flat\.npy must be 3-D"),
-    ("folder", lambda path: path.mkdir(), "holds no images"),
+    ("folder", lambda path: path.mkdir(), "holds no images.*name another folder"),
     (
         "vector.npy",
         lambda path: np.save(path, np.arange(5.0)),
@@ -407,8 +439,25 @@ def test_unknown_commands_and_names_are_one_line(place, capsys, line):
     fails(line, capsys, "see spdcluster")
 
 
-def test_missing_data_of_a_reproduction_is_one_line(place, capsys):
+def test_bad_input_of_a_reproduction_is_one_line(place, capsys, monkeypatch):
     fails(["reproduce", "brodatz", "--data", "nowhere"], capsys, "nowhere")
+    fails(["reproduce", "brodatz", "--data", "good.npy"], capsys, r"good\.npy .* \.npz or \.mat")
+
+    def prepare(data, out, **_):
+        prepare_folder(out)
+
+    monkeypatch.setattr("spdcluster.cli.app._load_run", lambda module: prepare)
+    line = ["reproduce", "brodatz", "--data", ".", "--out", "good.npy"]
+    fails(line, capsys, "--out good.npy cannot be used as a folder: .*; choose another")
+
+
+def test_control_c_in_a_reproduction_says_how_to_go_on(place, capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("spdcluster.cli.app._load_run", lambda module: interrupted)
+    line = ["reproduce", "brodatz", "--data", "."]
+    fails(line, capsys, "interrupted; the same command goes on where it stopped")
 
 
 @pytest.mark.parametrize("folder", ["good.npy", "good.npy/x", "/proc/x", "/dev/null/x"])
@@ -522,12 +571,13 @@ def test_every_parameter_has_an_option_and_no_help_is_for_a_parameter_that_is_go
     assert set(FLAGS) <= set(SSC_PARAMETERS)
 
 
+@pytest.mark.parametrize("columns", ["80", "100"])
 @pytest.mark.parametrize("command", ["cluster", "demo", "reproduce", "bench"])
-def test_help_fits_on_a_screen_and_has_an_example(command, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
+def test_help_fits_on_a_screen_and_has_an_example(command, columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
     assert run([command, "--help"]) == 0
     text = capsys.readouterr().out
-    assert len(text.splitlines()) <= 40
+    assert len(text.splitlines()) < 40
     assert f"spdcluster {command}" in text.split("Example:")[1]
 
 

@@ -1,11 +1,12 @@
 """What every estimator says of bad parameters and input, before it does any work."""
 
+import re
 import time
 
 import numpy as np
 import pytest
 
-from spdcluster import KernelSSC
+from spdcluster import LRR, LRSC, SSC, KernelSSC
 from spdcluster.presets import best
 
 
@@ -58,6 +59,24 @@ def test_what_is_no_gram_matrix_is_said_in_one_line(X, message):
     with pytest.raises(ValueError, match=message) as caught:
         KernelSSC(3, kernel="precomputed").fit(X)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("shape", [(5,), (1, 5, 3, 3)])
+@pytest.mark.parametrize("model", [KernelSSC(kernel="gaussian"), SSC(), LRR(), LRSC()], ids=str)
+def test_neither_matrices_nor_vectors_are_told_by_their_shape(model, shape):
+    with pytest.raises(
+        ValueError, match=re.escape("3-D, of shape (n_matrices, d, d), or 2-D")
+    ) as caught:
+        model.fit(np.ones(shape))
+    assert f"got shape {shape}" in str(caught.value)
+
+
+def test_new_rows_of_a_gram_matrix_need_not_be_square_but_as_long_as_it():
+    K = np.exp(-(np.subtract.outer(np.arange(6.0), np.arange(6.0)) ** 2))
+    model = KernelSSC(2, kernel="precomputed", random_state=0).fit(K)
+    assert np.array_equal(model.predict(K[:2]), model.labels_[:2])
+    with pytest.raises(ValueError, match=r"shape \(n_new, N\).*4 features.* expecting 6"):
+        model.predict(K[:, :4])
 
 
 def test_real_matrices_are_hermitian_to_a_model_fitted_to_complex_ones():

@@ -220,6 +220,20 @@ def test_bad_parameters(arguments, error, message):
         self_expression(DenseGram(np.eye(3)), **arguments)
 
 
+def test_points_of_very_different_scales_get_codes_that_are_numbers_and_a_warning():
+    rng = np.random.default_rng(0)
+    scales = 10.0 ** rng.uniform(-20, 20, size=(45, 1))
+    gram = make_kernel("linear").bind(scales * rng.normal(size=(45, 10)))
+    with pytest.warns(ConvergenceWarning, match="rows above tol"):
+        found = self_expression(gram, alpha=0.04)
+    assert np.isfinite(found.coef.data).all()
+    assert not found.converged
+    K, C = gram.dense(), found.coef.toarray()
+    lost = (C == 0).all(axis=1)
+    np.testing.assert_allclose(found.objective[lost], np.diag(K)[lost])
+    assert np.all(np.isfinite(found.gap))
+
+
 def test_no_warning_where_all_is_well():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,5 +1,7 @@
 """Geometry against matrix logarithms of scipy and against its own invariances."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -73,6 +75,9 @@ def test_distances_against_direct_formulas(metric, complex_):
     D = distances(X, metric=metric)
     np.testing.assert_allclose(D, D.T, atol=1e-7)
     np.testing.assert_allclose(np.diag(D), 0, atol=1e-7)
+    wide = spd(rng, 2, 3, complex_=True)
+    mixed = distances(X.real * np.eye(3), wide, metric)
+    np.testing.assert_allclose(mixed, [[direct(a, b) for b in wide] for a in X.real * np.eye(3)])
     for scale in (1e-26, 1e12):
         np.testing.assert_allclose(distances(X * scale, Y * scale, metric), expected, rtol=1e-9)
 
@@ -121,6 +126,33 @@ def bad(change):
 def test_bad_matrices_give_one_clear_error(function, X, error, message):
     with pytest.raises(error, match=message):
         function(X)
+
+
+def test_matrices_of_zeros_are_told_that_no_regularization_helps():
+    for function in (check_matrices, partial(log_vectors, regularization=1e-6)):
+        with pytest.raises(
+            ValueError, match=r"X\[1\] is not .*drop it: regularization is relative"
+        ):
+            function(bad(lambda X: X.__setitem__(1, 0.0)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_singular_matrices_are_refused_in_single_precision_too(dtype):
+    """Rounding gives them eigenvalues of some 1e-8 of the largest, which say nothing."""
+    rng = np.random.default_rng(7)
+    A = rng.normal(size=(200, 5, 3)).astype(dtype)
+    singular = A @ A.conj().swapaxes(1, 2)
+    scales = np.diag([1.0, 0.01, 100.0, 0.1, 10.0])  # features in units of their own
+    definite = (scales @ spd(rng, 200, 5, condition=1e4) @ scales).astype(dtype)
+    for function in (check_matrices, log_vectors, distances):
+        function(definite)
+        for x in singular:
+            with pytest.raises(ValueError, match=r"X\[0\] is not positive definite"):
+                function(x[None])
+    v = log_vectors(singular, regularization=1e-6)
+    ridge = 1e-6 * np.trace(singular, axis1=1, axis2=2).real / 5
+    smallest = np.linalg.eigvalsh(matrices_from_log_vectors(v.astype(float), 5))[:, 0]
+    np.testing.assert_allclose(smallest, ridge, rtol=0.2)
 
 
 def test_distances_refuse_unknown_metric_and_different_sizes():

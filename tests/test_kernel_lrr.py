@@ -121,8 +121,15 @@ def test_precomputed_kernel_gives_the_answer_of_the_named_one():
         ({"max_rank": 0}, GOOD, ValueError, r"max_rank must be"),
         ({"weight_mode": "relativ"}, GOOD, ValueError, r"Did you mean 'relative'"),
         ({"kernel": "log-euclid"}, GOOD, ValueError, r"kernel must be one of"),
+        ({"kernel": "log-gausian"}, GOOD, ValueError, r"Did you mean 'log-gaussian'"),
+        ({"gamma": -1.0}, GOOD, ValueError, r"gamma must be"),
+        ({"kernel": "stein", "gamma": 0.3}, GOOD, ValueError, r"valid are 0.5, 1 and every value"),
         ({"power": "x"}, GOOD, TypeError, r"power must be"),
+        ({"tol": 0.0}, GOOD, ValueError, r"tol must be"),
+        ({"tol": None}, GOOD, TypeError, r"tol must be"),
         ({"kernel": "precomputed"}, -np.eye(4), ValueError, r"positive semidefinite"),
+        ({"kernel": "precomputed"}, np.tri(4), ValueError, r"X must be symmetric"),
+        ({"kernel": "precomputed"}, np.ones((3, 4)), ValueError, r"square Gram matrix"),
     ],
 )
 def test_bad_input_gives_one_clear_error(parameters, X, error, message):

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import ElasticNet
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -20,6 +21,7 @@ from rivals_data import BAD_MATRICES, GOOD, subspaces
 from samples import groups, objective, spd
 from spdcluster import KernelSSC
 from spdcluster.kernels import make_kernel
+from spdcluster.kernels.stein import SteinKernel
 from spdcluster.metrics import clustering_accuracy
 
 MATRIX_KERNELS = [
@@ -194,6 +196,40 @@ def test_precomputed_and_own_kernels_give_the_answer_of_the_named_one():
     assert named.gamma_ == 0.2
 
 
+def test_one_kernel_object_serves_two_estimators():
+    X, Y = spd(np.random.default_rng(13), 20, 4), spd(np.random.default_rng(14), 20, 4, 1.0, 1e4)
+    for own in (make_kernel("log-gaussian"), SteinKernel()):
+        model = KernelSSC(3, kernel=own, random_state=0).fit(X)
+        gamma, labels = model.gamma_, model.predict(X[:5])
+        assert KernelSSC(3, kernel=own, random_state=0).fit(Y).gamma_ != gamma
+        assert model.kernel_.gamma_ == gamma
+        assert np.array_equal(model.predict(X[:5]), labels)
+        assert own.gamma_ is None
+
+
+@pytest.mark.parametrize("alpha_mode", ["absolute", "relative"])
+@pytest.mark.parametrize("l1_ratio", [1.0, 0.7])
+def test_new_points_go_to_the_class_of_smallest_residual_by_the_code_of_another_library(
+    alpha_mode, l1_ratio
+):
+    rng = np.random.default_rng(15)
+    X, new = rng.normal(size=(40, 6)), rng.normal(size=(25, 6))
+    model = KernelSSC(
+        3, kernel="linear", alpha=0.2, alpha_mode=alpha_mode, l1_ratio=l1_ratio, random_state=0
+    ).fit(X)
+    expected = []
+    for x in new:
+        alpha = 0.2 * (2 * np.abs(X @ x).max() / l1_ratio if alpha_mode == "relative" else 1.0)
+        # scikit-learn divides the square by twice the number of features
+        net = ElasticNet(
+            alpha=alpha / 12, l1_ratio=l1_ratio, fit_intercept=False, tol=1e-10, max_iter=10**6
+        )
+        c = net.fit(X.T, x).coef_
+        classes = [model.labels_ == label for label in range(3)]
+        expected.append(np.argmin([np.sum((x - c[own] @ X[own]) ** 2) for own in classes]))
+    assert np.array_equal(model.predict(new), expected)
+
+
 def test_solution_and_labels_do_not_depend_on_threads():
     X, _ = groups(np.random.default_rng(8), 4, 60, 5, spread=0.3)
     one = KernelSSC(4, n_jobs=1, random_state=3).fit(X)
@@ -264,6 +300,8 @@ def test_regularization_makes_singular_matrices_usable():
         ({"normalize": 1}, GOOD, TypeError, r"normalize must be True or False"),
         ({"kernel": "stein", "gamma": 0.3}, GOOD, ValueError, r"valid are 0.5, 1 and every value"),
         ({"kernel": "log-euclid"}, GOOD, ValueError, r"kernel must be one of"),
+        ({"kernel": None}, GOOD, TypeError, r"kernel must be a name .*; got None"),
+        ({"kernel": SteinKernel}, GOOD, TypeError, r"kernel must be a name .*; got <class"),
         ({"solver": "adm"}, GOOD, ValueError, r"Did you mean 'admm'"),
         ({"affinity": "row_normalized"}, GOOD, ValueError, r"Did you mean 'row-normalized'"),
         ({"kernel": "precomputed"}, np.ones((3, 4)), ValueError, r"square Gram matrix"),
@@ -280,6 +318,11 @@ def test_bad_input_gives_one_clear_error(parameters, X, error, message):
 def test_predict_before_fit_or_with_another_size():
     with pytest.raises(NotFittedError):
         KernelSSC(2).predict(GOOD)
+    failed = KernelSSC(2, alpha=-1.0)
+    with pytest.raises(ValueError, match="alpha must be"):
+        failed.fit(GOOD)
+    with pytest.raises(NotFittedError):
+        failed.predict(GOOD)
     model = KernelSSC(2, random_state=0).fit(GOOD)
     with pytest.raises(ValueError, match=r"inputs of shape \(3, 3\), as in fit; got \(4, 4\)"):
         model.predict(spd(np.random.default_rng(0), 2, 4))

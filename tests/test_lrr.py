@@ -184,6 +184,7 @@ def test_stopping_early_warns_with_how_far_it_got():
         ({"power": 0.0}, GOOD, ValueError, r"power must be"),
         ({"n_neighbors": 0}, GOOD, ValueError, r"n_neighbors must be"),
         ({"tol": 0.0}, GOOD, ValueError, r"tol must be"),
+        ({"n_jobs": 0}, GOOD, ValueError, r"n_jobs must be"),
         ({"max_iter": 0}, GOOD, ValueError, r"max_iter must be"),
     ],
 )

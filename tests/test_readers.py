@@ -1,7 +1,9 @@
 """Files of matrices, images and labels: every format, either axis order, nothing unsafe opened."""
 
 import io
+import os
 import pickle
+import threading
 
 import h5py
 import numpy as np
@@ -36,6 +38,18 @@ def write_mat73(path, **arrays):
             file.create_dataset(name, data=stored).attrs["MATLAB_class"] = np.bytes_("double")
     with path.open("r+b") as file:
         file.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
+def test_a_pipe_is_read_as_a_file_is(tmp_path):
+    """As a shell gives with ``<(...)``."""
+    X, content, pipe = spd(), io.BytesIO(), tmp_path / "pipe"
+    np.save(content, X)
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(content.getvalue()))
+    writer.start()
+    np.testing.assert_array_equal(read_matrices(pipe).matrices, X)
+    writer.join()
 
 
 @pytest.mark.parametrize("hermitian", [False, True])
@@ -220,6 +234,17 @@ def test_a_broken_image_is_named_and_can_be_skipped(tmp_path):
     assert found.names == ["a.png", "c.png"]
     assert len(found.images) == 2
     assert found.skipped == ["b.png: it is damaged, or no image"]
+
+
+def test_an_image_that_may_not_be_read_is_not_called_damaged(tmp_path, monkeypatch):
+    save_image(tmp_path / "a.png")
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("skimage.io.imread", refuse)  # root may read everything
+    with pytest.raises(ValueError, match=r"image a\.png .* may not be read: permission denied; "):
+        read_images(tmp_path)
 
 
 @pytest.mark.parametrize("skip_bad", [False, True])

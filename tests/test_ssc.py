@@ -1,5 +1,7 @@
 """`SSC`: optimal against a general convex solver, the same as `KernelSSC` where it must be, right on subspaces."""
 
+import warnings
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -156,14 +158,55 @@ def test_neither_scale_nor_threads_nor_copies_change_the_labels():
         assert np.array_equal(twins[60:], twins[:10])
 
 
-def test_points_orthogonal_to_all_others_have_no_code():
-    X = np.concatenate(
-        [np.eye(4)[:2], np.random.default_rng(7).normal(size=(10, 2)) @ np.eye(4)[2:]]
-    )
+def certified(X, C, lambda_z):
+    """The least that the objective of each affine row can be: the dual of docs/methods.md."""
+    alpha, residual = 2 / lambda_z, X - C @ X
+    least = []
+    for c, r, x in zip(C, residual, X):
+        slope, used = 2 * X @ r, c != 0
+        nu = np.mean(slope[used] - alpha * np.sign(c[used]))
+        others = (x != X).any(axis=1)
+        s = min(1.0, alpha / np.abs(slope - nu)[others].max())
+        least.append((s * (2 * r @ x - nu) - s * s * r @ r) / alpha)
+    return np.array(least)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e3, 1e6])
+def test_a_far_outlier_leaves_affine_codes_exact(factor):
+    X, _ = groups(np.random.default_rng(8), 3, 15, 4, spread=0.1)
+    X[7] *= factor
+    model = SSC(3, affine=True, random_state=0).fit(X)
+    C = model.representation_.toarray()
+    np.testing.assert_allclose(C.sum(axis=1), 1.0, atol=1e-9)
+    X = X.reshape(45, -1)
+    reached = objective(X, C, np.zeros_like(X), model.lambda_z_, None)
+    assert np.all(reached - certified(X, C, model.lambda_z_) <= 1e-6 * reached)
+    assert model.dual_gap_ <= 1e-6
+
+
+@pytest.mark.parametrize("rotated", [False, True])
+def test_points_orthogonal_to_all_others_have_no_code(rotated):
+    rng = np.random.default_rng(7)
+    X = np.concatenate([np.eye(4)[:2], rng.normal(size=(10, 2)) @ np.eye(4)[2:]])
+    if rotated:  # orthogonal up to rounding
+        X = X @ np.linalg.qr(rng.normal(size=(4, 4)))[0]
     model = SSC(3, random_state=0).fit(X)
     assert model.representation_[:2].nnz == 0
     assert np.all(np.diff(model.representation_.indptr)[2:] > 0)
     assert SSC(2, random_state=0).fit(np.eye(4)).representation_.nnz == 0
+
+
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("n_others", [0, 1])
+def test_rows_of_zeros_have_codes_of_zero(affine, n_others):
+    X = np.zeros((6, 3))
+    X[:n_others] = [1.0, 2.0, 3.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
+        model = SSC(3, affine=affine, outlier_alpha=5.0, random_state=0).fit(X)
+    assert model.dual_gap_ <= 1e-6
+    assert len(set(model.labels_)) == 1 + n_others
+    assert affine or np.abs(model.representation_).max() == 0.0
 
 
 def test_stopping_early_warns_with_how_far_it_got():
@@ -183,6 +226,8 @@ def test_stopping_early_warns_with_how_far_it_got():
         ({"threshold": 1.5}, GOOD, ValueError, r"threshold must be"),
         ({"affinity": "max_normalized"}, GOOD, ValueError, r"Did you mean 'max-normalized'"),
         ({"tol": 0.0}, GOOD, ValueError, r"tol must be"),
+        ({"tol": None, "affine": True}, GOOD, TypeError, r"tol must be"),
+        ({"tol": -1.0, "outlier_alpha": 9.0}, GOOD, ValueError, r"tol must be"),
         ({"max_iter": 0, "affine": True}, GOOD, ValueError, r"max_iter must be"),
     ],
 )

@@ -37,6 +37,30 @@ def test_tangent_vectors_have_the_inner_products_of_another_library(d, n, comple
 
 
 @pytest.mark.parametrize("complex_", [False, True])
+@pytest.mark.parametrize("d", [3, 5, 12])
+def test_logarithms_between_nearly_singular_matrices_are_those_of_the_exact_problem(d, complex_):
+    """``T D T^*`` with small integers in T and powers of two in D is exact, and congruence changes nothing."""
+    rng = np.random.default_rng(d)
+    exponents = rng.integers(-17, 18, size=(40, d))
+    exponents[0], exponents[1] = np.linspace(-17, 17, d), np.linspace(17, -17, d)
+    T = np.eye(d) + np.diag(rng.choice([-1, 1], size=d - 1) * (1j if complex_ else 1), -1)
+    X = (T * 2.0 ** exponents[:, None, :]) @ T.conj().T
+    matrices, scale = lanes_last(X), np.sqrt(0.5) if complex_ else 1.0
+    vectors = tangent_vectors(inverse_factors(matrices)[0], matrices, scale)
+    logs = (exponents - exponents[0]) * np.log(2.0)
+    np.testing.assert_allclose(vectors.T @ vectors, logs @ logs.T, atol=1e-6 * np.sum(logs[1] ** 2))
+
+
+@pytest.mark.parametrize("complex_", [False, True])
+@pytest.mark.parametrize(("d", "condition"), [(3, 1e14), (5, 1e12), (12, 1e10)])
+def test_nearly_singular_matrices_have_codes(d, condition, complex_):
+    X = spd(np.random.default_rng(1), 30, d, condition=condition, complex_=complex_)
+    model = TangentSSC(3, random_state=0).fit(X)
+    assert model.dual_gap_ <= 1e-6
+    np.testing.assert_allclose(model.representation_.sum(axis=1), 1.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("complex_", [False, True])
 @pytest.mark.parametrize("alpha", [0.01, 1.0])
 def test_objective_is_that_of_a_general_convex_solver(alpha, complex_):
     X, _ = groups(np.random.default_rng(1), 2, 6, 3, complex_=complex_)
@@ -154,6 +178,8 @@ def test_stopping_early_warns_with_how_far_it_got():
         ({"affinity": "row_normalized"}, GOOD, ValueError, r"Did you mean 'row-normalized'"),
         ({"regularization": -1.0}, GOOD, ValueError, r"regularization must be"),
         ({"max_iter": 0}, GOOD, ValueError, r"max_iter must be"),
+        ({"tol": 0.0}, GOOD, ValueError, r"tol must be"),
+        ({"tol": "small"}, GOOD, TypeError, r"tol must be"),
     ],
 )
 def test_bad_input_gives_one_clear_error(parameters, X, error, message):

@@ -16,6 +16,7 @@ from spdcluster.cli.options import (
     IMAGE_HELPS,
     IMAGE_PARAMETERS,
     IMAGE_SHOWN,
+    INPUT_OPTIONS,
     OPTIONS,
     SHOWN,
     SSC_PARAMETERS,
@@ -114,7 +115,7 @@ def cluster(
         ),
     ] = None,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Go on without what cannot be used in a folder.")
+        bool, typer.Option("--skip-bad", help="Leave out unreadable files and singular pixels.")
     ] = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -137,7 +138,7 @@ def cluster(
     check_folder(folder, job.RESULTS, overwrite=overwrite)
     clock = Clock(on_compile=None if quiet else _say_compiling)
     with clock.step("read"):
-        with about(source, OPTIONS):
+        with about(source, INPUT_OPTIONS):
             collection = load(
                 source, key=key, skip_bad=skip_bad, descriptor=descriptor, looks=looks
             )
@@ -211,12 +212,26 @@ def reproduce(
 
     Runs again into the same folder go on where they stopped.
     """
+    from spdcluster.cli.messages import about
+
     if not data.exists():
         raise FileNotFoundError(f"there is no file or folder {data}; --data must name the images")
     run = _load_run(f"spdcluster.experiments.{name.value}")
     folder = out or Path(f"spdcluster-{name.value}")
     no_bars = quiet or not sys.stderr.isatty()
-    run(data, folder, preset=preset.value, trials=trials, seed=seed, n_jobs=jobs, quiet=no_bars)
+    try:
+        with about(str(data), {"out": "--out", "seed": "--seed", "n_jobs": "--jobs"}):
+            run(
+                data,
+                folder,
+                preset=preset.value,
+                trials=trials,
+                seed=seed,
+                n_jobs=jobs,
+                quiet=no_bars,
+            )
+    except KeyboardInterrupt:
+        raise InterruptedError("interrupted; the same command goes on where it stopped") from None
     if not quiet:
         typer.echo(f"results are in {folder}")
 
@@ -293,7 +308,10 @@ def _repeat(context: typer.Context, source: str, n_clusters: str, seed: int) -> 
 def _say_compiling() -> None:
     """For somebody who is watching: the first run after installation takes longer."""
     if sys.stderr.isatty():
-        typer.echo("compiling, about a minute, which only the first run does ...", err=True)
+        from tqdm import tqdm
+
+        # over a progress bar, where there is one
+        tqdm.write("compiling, about a minute, which only the first run does ...", sys.stderr)
 
 
 def _stem(source: str) -> str:

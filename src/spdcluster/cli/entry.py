@@ -1,5 +1,6 @@
 """Where the program starts and ends: exit code 0, or 2 with one line on stderr."""
 
+import errno
 import os
 import signal
 import sys
@@ -10,15 +11,27 @@ from typing import Any
 
 PROGRAM = "spdcluster"
 INTERRUPTED = "interrupted; nothing was written"
+REMEDIES = {
+    errno.EACCES: "; change its permissions",
+    errno.ENOSPC: "; free some space and run again",
+}
 PATIENCE = 2.0  # seconds in which an interrupt should have ended the program
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
+    replace_closed_streams()
     insist_on_interrupts()
     code = run(sys.argv[1:] if arguments is None else arguments)
     sys.stdout.flush()
     sys.exit(code)
+
+
+def replace_closed_streams() -> None:
+    """Empty streams for those that a shell closed (``>&-``), which Python has as None."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  (for good)
 
 
 def insist_on_interrupts() -> None:
@@ -90,7 +103,8 @@ def _fail(message: str) -> int:
 def _os_error(error: OSError) -> str:
     if error.strerror is None:
         return str(error)
-    return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    where = f": {error.filename}" if error.filename else ""
+    return f"{error.strerror}{where}{REMEDIES.get(error.errno or 0, '')}"
 
 
 def _one_line_warning(message: Any, category: Any, filename: Any, lineno: Any, *_: Any) -> None:

@@ -16,11 +16,11 @@ FLAGS = {
 SHOWN = ("kernel", "gamma", "alpha", "regularization", "random_state", "n_jobs")
 HELPS = {
     "kernel": "log-gaussian, log-linear, stein, ..., or precomputed.",
-    "gamma": "Width of the kernel: a number, scale, or 0.1*scale.",
+    "gamma": "Kernel: larger sees nearer neighbours. A number, scale or 0.1*scale.",
     "degree": "Of the polynomial kernels.",
     "coef0": "Constant of the polynomial kernels.",
     "normalize": "Give the kernel a unit diagonal.",
-    "alpha": "Penalty: more makes sparser codes.",
+    "alpha": "Penalty: more, sparser codes.",
     "alpha_mode": "absolute, relative (to where a code is zero), or atoms: their number.",
     "l1_ratio": "1 for the lasso, less for an elastic net.",
     "affinity": "symmetric or row-normalized.",
@@ -29,10 +29,10 @@ HELPS = {
     "tol": "Largest relative duality gap accepted.",
     "max_iter": "Most rounds (active-set) or iterations (admm).",
     "n_init": "Starts of k-means.",
-    "random_state": "Of k-means; drawn if not given, and named in the report.",
+    "random_state": "Of k-means; if not given, drawn and reported.",
     "n_jobs": "Threads; no result depends on it.  [all]",
     "verbose": "1 also logs what the library does.",
-    "regularization": "Share of its mean eigenvalue added to a matrix.  [0]",
+    "regularization": "Share of mean eigenvalue added.  [0]",
     "n_components": "Eigenvectors in the embedding.  [K]",
     "eigenvalue_power": "Eigenvectors times eigenvalue to this power.",
     "degree_regularization": "Share of the mean degree added to all.",
@@ -40,7 +40,7 @@ HELPS = {
 }
 
 IMAGE_HELPS = {
-    "features": "Of images: texture, texture-signed or gabor.",
+    "features": "Of images: texture, texture-signed, gabor or gabor-root.",
     "regions": "Of images: image, grid or window.  [image; window for one picture]",
     "size": "Side of a block or window.",
     "stride": "Distance of two windows.",
@@ -56,10 +56,10 @@ IMAGE_PARAMETERS = {
     if name in IMAGE_HELPS
 }
 # what errors of the library call a parameter, and what a shell calls it
-OPTIONS = {
-    name: option_name(name)
-    for name in (*SSC_PARAMETERS, *IMAGE_PARAMETERS, "key", "looks", "skip_bad")
+INPUT_OPTIONS = {
+    name: option_name(name) for name in (*IMAGE_PARAMETERS, "key", "looks", "skip_bad")
 }
+OPTIONS = {name: option_name(name) for name in SSC_PARAMETERS} | INPUT_OPTIONS
 
 
 class Data(StrEnum):
@@ -116,6 +116,6 @@ HelpAll = Annotated[
         "--help-all",
         is_eager=True,
         callback=_show_all_help,
-        help="Also list the other parameters of KernelSSC and RegionCovariance.",
+        help="List all parameters, the rarer ones too.",
     ),
 ]

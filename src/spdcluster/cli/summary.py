@@ -85,7 +85,7 @@ def facts(summary: dict[str, Any]) -> dict[str, dict[str, str]]:
     """Parts of the summary as tables for people: group, name, value."""
     memory = summary["peak_memory_bytes"]
     found = {
-        "width of the kernel (gamma)": _shown(summary["gamma"]),
+        "gamma of the kernel": _shown(summary["gamma"]),
         "objective": _shown(summary["objective"]),
         "largest duality gap": f"{summary['dual_gap']:.1e}",
         "items in a code, on average": _shown(summary["atoms_per_item"]),

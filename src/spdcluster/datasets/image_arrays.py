@@ -18,6 +18,11 @@ def read_image_arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     """
     from spdcluster.datasets.readers import read_labels, read_matrices
 
+    if path.suffix.lower() not in (".npz", ".mat"):
+        raise ValueError(
+            f"{path} cannot hold images and their labels; give a .npz or .mat file with arrays of these "
+            "names, or a folder of images"
+        )
     images = read_matrices(path, _key(path, IMAGE_KEYS)).matrices
     if images.ndim == 2:
         side = round(images.shape[1] ** 0.5)

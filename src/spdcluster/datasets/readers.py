@@ -199,8 +199,7 @@ def read_images(folder: str | Path, *, skip_bad: bool = False) -> ImageSet:
                 images += [image.pixels for image in load_images(path)]
             names.append(name)
         except (ValueError, TypeError, OSError) as error:
-            # what the decoders say (in __cause__) means little to somebody with a broken picture
-            what = "is damaged, or no image" if error.__cause__ else f"cannot be used ({error})"
+            what = _what_is_wrong(error)
             if not skip_bad:
                 raise ValueError(
                     f"image {name} in {folder} {what}; "
@@ -264,7 +263,11 @@ def _open(source: str | Path | BinaryIO) -> tuple[str, BinaryIO]:
         raise FileNotFoundError(f"there is no file or folder {path}; check the name")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; a file is needed here")
-    return str(path), path.open("rb")
+    file = path.open("rb")
+    if file.seekable():
+        return str(path), file
+    with file:  # a pipe
+        return str(path), io.BytesIO(file.read())
 
 
 def _is_binary(magic: bytes) -> bool:
@@ -496,6 +499,13 @@ def _matrix_from_text(path: Path) -> NDArray[np.float64]:
         ) from None
 
 
+def _what_is_wrong(error: Exception) -> str:
+    """What the decoders say (in __cause__) means little to somebody with a broken picture."""
+    if isinstance(error.__cause__, PermissionError):
+        return "may not be read: permission denied"
+    return "is damaged, or no image" if error.__cause__ else f"cannot be used ({error})"
+
+
 def _image_files(folder: Path) -> list[Path]:
     from spdcluster.descriptors.images import SUFFIXES, image_paths
 
@@ -509,7 +519,8 @@ def _image_files(folder: Path) -> list[Path]:
                 files += image_paths(subfolder)
         if not files:
             raise ValueError(
-                f"the folder {folder} holds no images ({', '.join(SUFFIXES)}), nor do its subfolders"
+                f"the folder {folder} holds no images ({', '.join(SUFFIXES)}), nor do its subfolders; "
+                "name another folder"
             ) from None
         return files
 

@@ -80,7 +80,7 @@ def explain(
             remedy = f"Drop {image_name}, or choose features that vary in it."
             return f"{reason} the whole image", remedy
         remedy = (
-            "Set shrinkage (1e-3, say), which gives such a region a share of its image's "
+            "Set shrinkage=1e-3, say, which gives such a region a share of its image's "
             "variances, choose larger regions, or drop the image."
         )
         return f"{reason} that region", remedy
@@ -89,14 +89,14 @@ def explain(
         return (
             f"{names[int(np.argmax(shares == 0))]} is a linear combination of the features before "
             f"it there",
-            "Set shrinkage (1e-3, say), or choose larger regions or other features.",
+            "Set shrinkage=1e-3, say, or choose larger regions or other features.",
         )
     eigenvalues = np.linalg.eigvalsh(matrix)
     return (
         f"its eigenvalues, {eigenvalues[0]:.2g} to {eigenvalues[-1]:.2g}, span more than double "
         f"precision",
         "Bring the features to one scale with standardize=True or normalize='correlation', or "
-        "set shrinkage (1e-3, say).",
+        "set shrinkage=1e-3, say.",
     )
 
 

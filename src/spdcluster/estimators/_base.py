@@ -1,6 +1,7 @@
 """What all estimators share: their input, and the way from an affinity to labels."""
 
 import warnings
+from textwrap import shorten
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,8 @@ from spdcluster.geometry.checks import as_float_array, check_finite, check_matri
 
 ACCEPTED = {
     "vectors": "3-D, of shape (n_matrices, d, d), or 2-D, of shape (n_samples, n_features)",
-    "gram": "a square Gram matrix, of shape (N, N)",
+    "gram": 'a square Gram matrix with kernel="precomputed", shape (N, N)',
+    "rows of gram": "the kernel between new and training points, shape (n_new, N)",
 }
 
 
@@ -105,13 +107,9 @@ class AffinityClusterer(ClusterMixin, BaseEstimator):
         """The input as a float array of a kind that this estimator accepts; at least two of them."""
         kind = self._input_kind()
         least = 2 if reset else 1
-        if kind == "gram" and _dimensions(X) == 3:
-            raise ValueError(
-                'X must be a square Gram matrix with kernel="precomputed", shape (N, N); '
-                f"got shape {np.shape(X)}"
-            )
         if kind == "gram" or (kind == "vectors" and _dimensions(X) != 3):
-            X = self._check_rows(X, reset, least, ACCEPTED[kind])
+            accepted = ACCEPTED["rows of gram" if kind == "gram" and not reset else kind]
+            X = self._check_rows(X, reset, least, accepted)
         else:
             X = as_float_array(X, "X")
             # definiteness is checked where the logarithms or determinants are taken
@@ -134,6 +132,8 @@ class AffinityClusterer(ClusterMixin, BaseEstimator):
 
     def _check_rows(self, X: Any, reset: bool, least: int, accepted: str) -> NDArray[Any]:
         """2-D input by scikit-learn's own check, whose messages do not all name the argument."""
+        if _dimensions(X) not in (0, 2):  # where there are none, scikit-learn says why
+            raise ValueError(f"X must be {accepted}; got shape {np.shape(X)}. Reshape your data")
         try:
             X = validate_data(
                 self,
@@ -145,7 +145,7 @@ class AffinityClusterer(ClusterMixin, BaseEstimator):
             )
         except (TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
-            reason = " ".join(str(error).split())
+            reason = shorten(str(error), 200, placeholder=" ...")
             raise kind(f"X must be {accepted}, with numbers as entries; {reason}") from None
         check_finite(X, "X", "rows")
         return np.asarray(X)

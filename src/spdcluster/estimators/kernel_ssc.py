@@ -272,7 +272,7 @@ class KernelSSC(AffinityClusterer):
         -------
         labels : ndarray, shape (n_new,)
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "labels_")
         X = self._check_input(X, reset=False)
         classes, training_labels = np.unique(self.labels_, return_inverse=True)
         # a new point has no place among the others' paths: the typical penalty stands for its own

@@ -75,7 +75,8 @@ def prepare_folder(out: str | Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(
-            f"out={str(out)!r} cannot be used as a folder: {error.strerror or error}"
+            f"out={str(out)!r} cannot be used as a folder: {error.strerror or error}; "
+            "choose another"
         ) from error
     if not os.access(folder, os.W_OK):
         raise ValueError(f"out={str(out)!r} cannot be written to; choose another folder")

@@ -26,14 +26,16 @@ from spdcluster.expression.cholesky import (
     solve_upper,
 )
 from spdcluster.expression.compiled import compiled
+from spdcluster.expression.intrinsics import largest_in_eights
 
 # Fewer chunks hide violators, more fill the working set in vain; measured on 1024 textures.
-CHUNK_COLUMNS, MAX_ADDED, ATOMS_FOR_ONE_MORE = 32, 4, 12
+CHUNK_COLUMNS, MAX_ADDED, ATOMS_FOR_ONE_MORE = 32, 5, 12
+CHUNKS_TOGETHER = 8  # compared with the penalty at once
 
 ODD = 8
 
 # Rounding in the gradient at the atoms, as a share of the penalty, from which on the code is refined.
-REFINE = 1e-12
+REFINE = 1e-10
 
 # A column counts as violated from this share of the penalty on.
 SLACK = 1e-10
@@ -89,23 +91,41 @@ def gradient(
     m: int,
     out: NDArray[Any],
 ) -> None:  # pragma: no cover
-    """``k - c K`` over all columns (the elastic term left out), four atoms at a time."""
-    n = len(k)
-    a = 0
+    """``k - c K`` over all columns (the elastic term left out), eight atoms at a time."""
+    # indexed in two dimensions, as a view of a row costs more than it saves
+    n, a = len(k), m % 4
     for j in range(n):
         out[j] = k[j]
-    while a + 4 <= m:
-        c0, c1, c2, c3 = c[a], c[a + 1], c[a + 2], c[a + 3]
-        K0, K1, K2, K3 = K[atoms[a]], K[atoms[a + 1]], K[atoms[a + 2]], K[atoms[a + 3]]
+    for b in range(a):
+        c0, i0 = c[b], atoms[b]
         for j in range(n):
-            out[j] -= c0 * K0[j] + c1 * K1[j] + c2 * K2[j] + c3 * K3[j]
+            out[j] -= c0 * K[i0, j]
+    if (m - a) % 8 == 4:
+        c0, c1, c2, c3 = c[a], c[a + 1], c[a + 2], c[a + 3]
+        i0, i1, i2, i3 = atoms[a], atoms[a + 1], atoms[a + 2], atoms[a + 3]
+        for j in range(n):
+            out[j] -= (c0 * K[i0, j] + c1 * K[i1, j]) + (c2 * K[i2, j] + c3 * K[i3, j])
         a += 4
     while a < m:
-        c0 = c[a]
-        K0 = K[atoms[a]]
+        c0, c1, c2, c3 = c[a], c[a + 1], c[a + 2], c[a + 3]
+        c4, c5, c6, c7 = c[a + 4], c[a + 5], c[a + 6], c[a + 7]
+        i0, i1, i2, i3 = atoms[a], atoms[a + 1], atoms[a + 2], atoms[a + 3]
+        i4, i5, i6, i7 = atoms[a + 4], atoms[a + 5], atoms[a + 6], atoms[a + 7]
         for j in range(n):
-            out[j] -= c0 * K0[j]
-        a += 1
+            low = (c0 * K[i0, j] + c1 * K[i1, j]) + (c2 * K[i2, j] + c3 * K[i3, j])
+            high = (c4 * K[i4, j] + c5 * K[i5, j]) + (c6 * K[i6, j] + c7 * K[i7, j])
+            out[j] -= low + high
+        a += 8
+
+
+@compiled
+def largest_size(g: NDArray[Any], start: int, stop: int) -> float:  # pragma: no cover
+    """The largest ``|g_j|`` for ``start <= j < stop``; 0 if there is none."""
+    eights = (stop - start) // 8
+    largest = largest_in_eights(g, start, eights)
+    for j in range(start + 8 * eights, stop):
+        largest = max(largest, abs(g[j]))
+    return largest
 
 
 @compiled
@@ -113,44 +133,28 @@ def worst_of_chunks(
     g: NDArray[Any], limit: float, room: int, worst: NDArray[Any]
 ) -> int:  # pragma: no cover
     """The largest ``|g_j| > limit`` of each chunk of columns, the `room` largest of these; how many."""
-    found, least = 0, 0
-    n = len(g)
-    for start in range(0, n, CHUNK_COLUMNS):
-        stop = min(n, start + CHUNK_COLUMNS)
-        # counting runs in vector instructions, a maximum of floats does not
-        beyond = 0
-        for j in range(start, stop):
-            beyond += abs(g[j]) > limit
-        if beyond == 0:
+    found, least, n = 0, 0, len(g)
+    for block in range(0, n, CHUNKS_TOGETHER * CHUNK_COLUMNS):
+        end = min(n, block + CHUNKS_TOGETHER * CHUNK_COLUMNS)
+        if largest_size(g, block, end) <= limit:
             continue
-        best, at = limit, start
-        for j in range(start, stop):
-            if abs(g[j]) > best:
-                best, at = abs(g[j]), j
-        if found < room:
-            worst[found] = at
-            found += 1
-        elif best > abs(g[worst[least]]):
-            worst[least] = at
-        if found == room:
-            for f in range(found):
-                if abs(g[worst[f]]) < abs(g[worst[least]]):
-                    least = f
+        for start in range(block, end, CHUNK_COLUMNS):
+            best = largest_size(g, start, min(end, start + CHUNK_COLUMNS))
+            if best <= limit:
+                continue
+            at = start
+            while abs(g[at]) < best:
+                at += 1
+            if found < room:
+                worst[found] = at
+                found += 1
+            elif best > abs(g[worst[least]]):
+                worst[least] = at
+            if found == room:
+                for f in range(found):
+                    if abs(g[worst[f]]) < abs(g[worst[least]]):
+                        least = f
     return found
-
-
-@compiled
-def largest_beyond(g: NDArray[Any], limit: float) -> float:  # pragma: no cover
-    """The largest ``|g_j|``, or the limit if none is beyond it."""
-    largest, n = limit, len(g)
-    for start in range(0, n, CHUNK_COLUMNS):
-        stop, beyond = min(n, start + CHUNK_COLUMNS), 0
-        for j in range(start, stop):
-            beyond += abs(g[j]) > largest
-        if beyond > 0:
-            for j in range(start, stop):
-                largest = max(largest, abs(g[j]))
-    return largest
 
 
 @compiled
@@ -250,7 +254,7 @@ def row_value(
         g[j] -= mu * c[a]
     if own >= 0:
         g[own] = 0.0
-    steepest = largest_beyond(g, lam)
+    steepest = max(largest_size(g, 0, len(g)), lam)
     for a in range(m):
         g[atoms[a]] += mu * c[a]
     residual = k_own - k_c - c_g  # |phi_i - sum_j c_j phi_j|^2, as c.K.c = k.c - c.g

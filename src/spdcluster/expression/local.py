@@ -27,7 +27,7 @@ from spdcluster.expression.gaussian import exp_negative, gaussian_row_single
 from spdcluster.expression.screening import gradient_single
 from spdcluster.expression.tree import BLOCK, LEAF, aligned_empty
 
-MOST_COLUMNS = 4096
+MOST_COLUMNS = 2048
 NEAR = 1024  # of these are looked at first
 WIDTH = 512  # columns evaluated together
 TOGETHER = 64  # rows that share their columns
@@ -41,11 +41,11 @@ class LocalColumns(NamedTuple):
 
     Attributes
     ----------
-    positions : (MOST_COLUMNS,) sorted positions, the rows' own leaves first, then by their distance
+    positions : (M,) sorted positions, the rows' own leaves first, then by their distance
     blocks : (B, p, WIDTH) float32, the columns themselves
-    values : (MOST_COLUMNS, B * WIDTH) float32
-    slot_of : (MOST_COLUMNS,) row of `values` that holds the kernel values of a column's point, or -1
-    evaluated : (MOST_COLUMNS,) how many blocks of a row of `values` are there
+    values : (M, M + 16) float32
+    slot_of : (M,) row of `values` that holds the kernel values of a column's point, or -1
+    evaluated : (M,) how many blocks of a row of `values` are there
     used : (1,) how many rows of `values` are in use
     """
 
@@ -57,14 +57,15 @@ class LocalColumns(NamedTuple):
     used: NDArray[np.int64]
 
 
-def make_local_columns(p: int) -> LocalColumns:
+def make_local_columns(p: int, most: int = MOST_COLUMNS) -> LocalColumns:
     """Scratch for points in p dimensions; memory is taken only as it is used."""
     return LocalColumns(
-        np.empty(MOST_COLUMNS, np.int64),
-        aligned_empty((MOST_COLUMNS // WIDTH, p, WIDTH), np.float32),
-        aligned_empty((MOST_COLUMNS, MOST_COLUMNS + 16), np.float32),
-        np.empty(MOST_COLUMNS, np.int64),
-        np.empty(MOST_COLUMNS, np.int64),
+        np.empty(most, np.int64),
+        aligned_empty((most // WIDTH, p, WIDTH), np.float32),
+        # no power of two, so that one column of many rows does not fall into one place of the cache
+        aligned_empty((most, most + 16), np.float32),
+        np.empty(most, np.int64),
+        np.empty(most, np.int64),
         np.zeros(1, np.int64),
     )
 
@@ -73,7 +74,7 @@ def make_local_columns(p: int) -> LocalColumns:
 def gather_columns(tree: Any, first: int, last: int, local: Any) -> int:  # pragma: no cover
     """Gather the leaves of the rows from `first` to `last` and those nearest to them; how many columns."""
     own_first, own_last = tree.leaf_of[first], tree.leaf_of[last] + 1
-    p, n_leaves = tree.points.shape[1], len(tree.reach)
+    p, n_leaves, most = tree.points.shape[1], len(tree.reach), len(local.positions)
     mean = np.zeros(p, np.float32)
     for row in range(first, last + 1):
         for q in range(p):
@@ -88,13 +89,13 @@ def gather_columns(tree: Any, first: int, last: int, local: Any) -> int:  # prag
     distances = distances[:n_leaves]
     for leaf in range(own_first, own_last):
         distances[leaf] = np.float32(leaf - own_last)
-    wanted = min(n_leaves, MOST_COLUMNS // LEAF)
+    wanted = min(n_leaves, most // LEAF)
     limit = np.partition(distances, wanted - 1)[wanted - 1]
     chosen = np.flatnonzero(distances <= limit)
     n = 0
     for leaf in chosen[np.argsort(distances[chosen])]:
         start, stop = tree.leaf_starts[leaf], tree.leaf_starts[leaf + 1]
-        if n + stop - start > MOST_COLUMNS:
+        if n + stop - start > most:
             break
         for position in range(start, stop):
             local.positions[n] = position
@@ -128,7 +129,7 @@ def solve_rows_locally(
 ) -> None:  # pragma: no cover
     """Solve the rows `todo` of a tile, the points at the sorted positions ``rows[todo]``, few at a time."""
     points, positions, values = tree.points, local.positions, local.values
-    capacity, p = codes.atoms.shape[1], points.shape[1]
+    capacity, p, most = codes.atoms.shape[1], points.shape[1], len(positions)
     space = make_workspace(p, capacity, capacity)
     U, y, work, signs = (
         np.zeros((capacity, capacity + ODD)),
@@ -142,8 +143,8 @@ def solve_rows_locally(
         np.zeros(capacity, np.int64),
     )
     slots, c_single = np.zeros(capacity, np.int64), np.zeros(capacity, np.float32)
-    g, worst = np.zeros(MOST_COLUMNS, np.float32), np.zeros(MOST_COLUMNS // CHUNK_COLUMNS, np.int64)
-    k = np.zeros(MOST_COLUMNS)
+    g, worst = np.zeros(most, np.float32), np.zeros(most // CHUNK_COLUMNS, np.int64)
+    k = np.zeros(most)
     n, first = 0, 0
     for s in range(len(todo)):
         if stop[0]:

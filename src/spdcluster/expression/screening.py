@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spdcluster.expression.active_set import SLACK, SOLVED, gradient
+from spdcluster.expression.active_set import SLACK, SOLVED, largest_size
 from spdcluster.expression.candidates import make_workspace, solve_on_candidates
 from spdcluster.expression.compiled import compiled
-from spdcluster.expression.gaussian import gaussian_rows, gaussian_rows_single
-from spdcluster.expression.intrinsics import largest_of_eight
+from spdcluster.expression.gaussian import gaussian_rows_single
+from spdcluster.expression.intrinsics import gradient_of_eight, largest_of_eight
 from spdcluster.expression.tree import BLOCK, LEAF
 
 UNIT = 2.0**-24  # half an ulp of 1 in float32
@@ -37,7 +37,6 @@ DOUBLE_MARGIN = (
 )  # its margin: 2^-29 of that of float32, and a few more ulps for its exponential
 AGAIN = 3  # state of a row that moved so far that its representatives are to be looked at anew
 FLAGGED = 32  # leaves compared with a limit together
-LOOK = 512  # columns looked at together, row by row
 OPEN_SHARE = 0.1  # of the leaves, from which on all representatives are looked at anew
 LOOK_AROUND = 8  # leaves nearest to an atom, where violators are looked for first
 
@@ -96,37 +95,21 @@ def at_representatives(
             )
 
 
-# What one thread looks through, in one precision: columns (p, LOOK) and active points (capacity + 1, p),
-# kernel values (capacity + 1, LOOK) and gradient (LOOK,), coefficients (capacity,)
-Glass = namedtuple("Glass", "columns active K g c")
-# Scratch of one thread for looking at leaves: a glass of each precision and the gradient (LOOK,) float64;
-# the atoms' places in it (capacity,); a list of leaves (L,), the mark of each leaf (L,) and the count of
-# marks (1,); violators and their values (MOST_ADDED,)
-Lens = namedtuple("Lens", "single double g local leaves marks calls found kept")
+# The gradient of one row in one precision: points (capacity + 1, p) of the row and of its atoms, and their
+# factors in it (capacity + 1,)
+Glass = namedtuple("Glass", "active factors")
+# Scratch of one thread for looking at leaves: a glass of each precision and the gradient (LEAF,); a list of
+# leaves (L,), the mark of each leaf (L,) and the count of marks (1,); violators and their values (MOST_ADDED,)
+Lens = namedtuple("Lens", "single double g leaves marks calls found kept")
 
 
 @compiled
 def make_lens(n_leaves: int, p: int, capacity: int) -> Any:  # pragma: no cover
     """Scratch to look at leaves with codes of up to `capacity` atoms."""
-    single = Glass(
-        np.zeros((p, LOOK), np.float32),
-        np.empty((capacity + 1, p), np.float32),
-        np.empty((capacity + 1, LOOK), np.float32),
-        np.empty(LOOK, np.float32),
-        np.empty(capacity, np.float32),
-    )
-    double = Glass(
-        np.zeros((p, LOOK)),
-        np.empty((capacity + 1, p)),
-        np.empty((capacity + 1, LOOK)),
-        np.empty(LOOK),
-        np.empty(capacity),
-    )
     return Lens(
-        single,
-        double,
-        np.empty(LOOK),
-        np.arange(1, capacity + 1),
+        Glass(np.empty((capacity + 1, p), np.float32), np.empty(capacity + 1, np.float32)),
+        Glass(np.empty((capacity + 1, p)), np.empty(capacity + 1)),
+        np.empty(LEAF),
         np.empty(n_leaves, np.int64),
         np.full(n_leaves, -1, np.int64),
         np.zeros(1, np.int64),
@@ -164,28 +147,29 @@ def look_at_leaves(
         aim(lens.single, points, own, atoms, c)
     room = min(MOST_ADDED, max(FEWEST_ADDED, m))
     found, kept = lens.found[:room], lens.kept[:room]
-    count, steepest, per_block = 0, lam, LOOK // LEAF
-    for start in range(0, n_open, per_block):
-        width = min(per_block, n_open - start)
+    count, steepest = 0, lam
+    for o in range(n_open):
+        leaf = lens.leaves[o]
         if is_double:
-            look_double(tree, start, width, m, lens)
+            high = gradient_of_eight(
+                tree.members_double, leaf, lens.double.active, lens.double.factors, m + 1, lens.g
+            )
         else:
-            look_single(tree, start, width, m, lens)
-        for o in range(width):
-            leaf, high = lens.leaves[start + o], 0.0
-            for lane in range(LEAF):
-                high = max(high, abs(lens.g[o * LEAF + lane]))
-            worst = high + error
-            if worst > lam:
-                worst, at = worst_member(
-                    points, lens.g[o * LEAF : (o + 1) * LEAF], leaf_starts[leaf],
-                    leaf_starts[leaf + 1], own, atoms, c, lam, error,
-                )  # fmt: skip
-                steepest = max(steepest, worst)
-                if worst > lam * (1.0 + SLACK):
-                    count = keep_worst(count, found, kept, at, worst)
-            if len(bound) > 0:
-                bound[leaf] = np.float32((worst - moved) * (1.0 + 1e-6))
+            high = np.float64(
+                gradient_of_eight(
+                    tree.members, leaf, lens.single.active, lens.single.factors, m + 1, lens.g
+                )
+            )
+        worst = high + error
+        if worst > lam:
+            worst, at = worst_member(
+                points, lens.g, leaf_starts[leaf], leaf_starts[leaf + 1], own, atoms, c, lam, error
+            )
+            steepest = max(steepest, worst)
+            if worst > lam * (1.0 + SLACK):
+                count = keep_worst(count, found, kept, at, worst)
+        if len(bound) > 0:
+            bound[leaf] = np.float32((worst - moved) * (1.0 + 1e-6))
     return count, steepest
 
 
@@ -194,63 +178,10 @@ def aim(
     glass: Any, points: NDArray[Any], own: int, atoms: NDArray[Any], c: NDArray[Any]
 ) -> None:  # pragma: no cover
     """Let a glass show the gradient of the row at `own` with this code."""
-    glass.active[0] = points[own]
+    glass.active[0], glass.factors[0] = points[own], 1.0
     for a in range(len(atoms)):
         glass.active[a + 1] = points[atoms[a]]
-        glass.c[a] = c[a]
-
-
-@compiled
-def look_single(tree: Any, start: int, width: int, m: int, lens: Any) -> None:  # pragma: no cover
-    """Write the gradient at the members of `width` leaves to ``lens.g``, by float32."""
-    glass, n = lens.single, width * LEAF
-    copy_leaves(tree.members, lens.leaves, start, width, glass.columns)
-    gaussian_rows_single(glass.active[: m + 1], glass.columns, n, glass.K)
-    gradient_single(glass.K, 0, 0, m, lens.local, glass.c, glass.g[:n])
-    for j in range(n):
-        lens.g[j] = glass.g[j]
-
-
-@compiled
-def look_double(tree: Any, start: int, width: int, m: int, lens: Any) -> None:  # pragma: no cover
-    """The same by float64, of points that are not rounded."""
-    glass, n = lens.double, width * LEAF
-    for o in range(width):
-        leaf = lens.leaves[start + o]
-        first, last = tree.leaf_starts[leaf], tree.leaf_starts[leaf + 1] - 1
-        for lane in range(LEAF):
-            member = min(first + lane, last)
-            for q in range(glass.columns.shape[0]):
-                glass.columns[q, o * LEAF + lane] = tree.points[member, q]
-    gaussian_rows(glass.active[: m + 1], glass.columns, n, glass.K)
-    gradient(glass.K, glass.K[0, :n], lens.local, glass.c, m, lens.g)
-
-
-@compiled
-def copy_leaves(
-    members: NDArray[Any], leaves: NDArray[Any], start: int, width: int, columns: NDArray[Any]
-) -> None:  # pragma: no cover
-    """Put the members of `width` leaves side by side: columns (p, >= width * LEAF)."""
-    # eight loads, then eight stores: the compiler makes one vector instruction of each eight
-    for o in range(width):
-        leaf, at = leaves[start + o], o * LEAF
-        for q in range(members.shape[1]):
-            v0, v1, v2, v3 = (
-                members[leaf, q, 0],
-                members[leaf, q, 1],
-                members[leaf, q, 2],
-                members[leaf, q, 3],
-            )
-            v4, v5, v6, v7 = (
-                members[leaf, q, 4],
-                members[leaf, q, 5],
-                members[leaf, q, 6],
-                members[leaf, q, 7],
-            )
-            columns[q, at], columns[q, at + 1] = v0, v1
-            columns[q, at + 2], columns[q, at + 3] = v2, v3
-            columns[q, at + 4], columns[q, at + 5] = v4, v5
-            columns[q, at + 6], columns[q, at + 7] = v6, v7
+        glass.factors[a + 1] = -c[a]
 
 
 @compiled
@@ -334,10 +265,8 @@ def lower_bounds(
     """Lower those above the limit by what the representatives around the leaf know, `g` (L,)."""
     n = len(bound)
     for start in range(0, n, FLAGGED):
-        stop, beyond = min(n, start + FLAGGED), 0
-        for leaf in range(start, stop):  # in vector instructions
-            beyond += bound[leaf] > limit
-        if beyond == 0:
+        stop = min(n, start + FLAGGED)
+        if largest_size(bound, start, stop) <= limit:
             continue
         for leaf in range(start, stop):
             if bound[leaf] > limit:
@@ -418,10 +347,8 @@ def list_open(bound: NDArray[Any], limit: float, leaves: NDArray[Any]) -> int:  
     """Write the leaves whose bound is above the limit; returns how many."""
     count, n = 0, len(bound)
     for start in range(0, n, FLAGGED):
-        stop, beyond = min(n, start + FLAGGED), 0
-        for leaf in range(start, stop):  # in vector instructions
-            beyond += bound[leaf] > limit
-        if beyond > 0:
+        stop = min(n, start + FLAGGED)
+        if largest_size(bound, start, stop) > limit:
             for leaf in range(start, stop):
                 if bound[leaf] > limit:
                     leaves[count] = leaf

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -121,7 +121,7 @@ def self_expression(
     solve = _choose_regime(gram, budget, jobs)
     alphas = _penalties(gram, alpha, alpha_mode, l1_ratio, jobs)
     solution = solve(alphas, l1_ratio, max_rounds=rounds, n_jobs=jobs, verbose=verbose)
-    return _expression(solution, alphas, tol)
+    return _expression(gram, solution, alphas, tol)
 
 
 def expression_path(
@@ -164,7 +164,7 @@ def expression_path(
         gram, of_rows, l1_ratio, _in_memory(gram, budget, jobs), max_rounds=rounds, n_jobs=jobs,
         verbose=verbose,
     )  # fmt: skip
-    return [_expression(*pair, tol) for pair in zip(solutions, of_rows, strict=True)]
+    return [_expression(gram, *pair, tol) for pair in zip(solutions, of_rows, strict=True)]
 
 
 def _with_atoms(
@@ -186,7 +186,7 @@ def _with_atoms(
         gram, int(most), _in_memory(gram, budget, n_jobs), max_rounds=rounds, n_jobs=n_jobs,
         verbose=verbose,
     )  # fmt: skip
-    return _expression(solution, alphas, tol)
+    return _expression(gram, solution, alphas, tol)
 
 
 def _in_memory(gram: Gram, budget: float, n_jobs: int) -> NDArray[np.float64] | None:
@@ -286,7 +286,10 @@ def _by_admm(
     return Expression(coef, alphas, proof.objective, proof.relative_gap, result.n_iter, converged)
 
 
-def _expression(solution: "Solution", alphas: NDArray[np.float64], tol: float) -> Expression:
+def _expression(
+    gram: Gram, solution: "Solution", alphas: NDArray[np.float64], tol: float
+) -> Expression:
+    solution = _without_lost_codes(gram, solution)
     gap = relative(solution.gap, solution.objective)
     unfinished = int(np.sum(gap > tol))
     rounds = int(solution.rounds.max(initial=0))
@@ -299,3 +302,23 @@ def _expression(solution: "Solution", alphas: NDArray[np.float64], tol: float) -
             stacklevel=3,
         )
     return Expression(solution.coef, alphas, solution.objective, gap, rounds, unfinished == 0)
+
+
+def _without_lost_codes(gram: Gram, solution: "Solution") -> "Solution":
+    """Codes that are no longer numbers, as values of the kernel many digits apart make them, become zero.
+
+    The objective is then ``k_ii``, and as no dual value is below zero, so is the gap.
+    """
+    lost = ~np.isfinite(solution.objective + solution.gap)
+    strange = ~np.isfinite(solution.coef.data)
+    if not (lost.any() or strange.any()):
+        return solution
+    row_of = np.repeat(np.arange(gram.n), np.diff(solution.coef.indptr))
+    lost[row_of[strange]] = True
+    coef = solution.coef.copy()
+    coef.data[lost[row_of]] = 0.0
+    coef.eliminate_zeros()
+    objective, gap = (
+        np.where(lost, gram.diagonal(), value) for value in (solution.objective, solution.gap)
+    )
+    return replace(solution, coef=coef, objective=objective, gap=gap)

@@ -64,8 +64,8 @@ def noise_scale(X: NDArray[Any]) -> float:
 
 
 def outlier_scale(X: NDArray[Any]) -> float:
-    """``mu_e = min_i max_{j != i} |x_j|_1``: the second largest l1 norm of the rows."""
-    return float(np.partition(np.abs(X).sum(axis=1), -2)[-2])
+    """``mu_e = min_i max_{j != i} |x_j|_1``: the second largest l1 norm of the rows; one if that is zero."""
+    return float(np.partition(np.abs(X).sum(axis=1), -2)[-2]) or 1.0
 
 
 def ssc(
@@ -175,7 +175,7 @@ def _solve(
 
 def warn_unfinished(gap: NDArray[np.float64], tol: float, steps: int) -> None:
     """Say how far the rows above the tolerance are from it."""
-    unfinished = int(np.sum(gap > tol))
+    unfinished = int(np.sum(~(gap <= tol)))  # or not a number
     if unfinished:
         warnings.warn(
             f"the active set stopped with {unfinished} of {len(gap)} rows above tol={tol:g} (largest "

@@ -6,6 +6,9 @@ an orthogonal change of basis leaves the product alone.
 
 Small matrices are diagonalised `LANES` at a time by Jacobi rotations, with the lanes innermost so that
 every operation is a vector instruction; LAPACK, called one small matrix at a time, is ten times slower.
+
+The condition of ``L^-1 A L^-T`` may be the product of those of P and A, and its smallest eigenvalues lost in
+rounding. Where it is large they are the squared singular values of ``L^-1 L_A``, of half as many digits.
 """
 
 from typing import Any
@@ -20,6 +23,8 @@ Array = NDArray[Any]
 LANES = 32
 # beyond this size LAPACK is faster than the rotations
 LARGEST_FOR_JACOBI = 10
+# ratio of two eigenvalues from which on the smaller one is found by a singular value decomposition
+FAR_APART = 1e8
 
 
 def lanes_last(X: Array) -> Array:
@@ -60,14 +65,36 @@ def tangent_vectors(whitener: Array, X: Array, scale: float) -> Array:
     vectors = np.empty((d * (d + 1) // 2, n))
     if d <= LARGEST_FOR_JACOBI:
         log_at(whitener, X, scale, vectors)
-        return vectors
-    whitened = whitener @ np.moveaxis(X, -1, 0) @ whitener.T
-    eigenvalues, V = np.linalg.eigh(whitened)
-    logs = (V * np.log(eigenvalues)[:, None, :]) @ V.swapaxes(1, 2)
-    row, column = np.triu_indices(d)
-    weight = scale * np.where(row == column, 1.0, np.sqrt(2.0))
-    vectors[:] = (logs[:, row, column] * weight).T
+    else:
+        eigenvalues, V = np.linalg.eigh(whitener @ np.moveaxis(X, -1, 0) @ whitener.T)
+        with np.errstate(invalid="ignore", divide="ignore"):  # negative ones are far apart
+            vectors[:] = _upper_triangles(np.log(eigenvalues), V, scale)
+    far = _far_apart(vectors, d)
+    if len(far):
+        roots = whitener @ np.linalg.cholesky(np.moveaxis(X[:, :, far], -1, 0))
+        U, singular, _ = np.linalg.svd(roots)
+        vectors[:, far] = _upper_triangles(2.0 * np.log(singular), U, scale)
     return vectors
+
+
+def _upper_triangles(logarithms: Array, V: Array, scale: float) -> Array:
+    """Vectors (p, n) of the matrices with eigenvalues `logarithms` (n, d) and eigenvectors V (n, d, d)."""
+    logs = (V * logarithms[:, None, :]) @ V.swapaxes(1, 2)
+    row, column = np.triu_indices(V.shape[-1])
+    weight = scale * np.where(row == column, 1.0, np.sqrt(2.0))
+    return np.asarray((logs[:, row, column] * weight).T)
+
+
+def _far_apart(vectors: Array, d: int) -> NDArray[np.intp]:
+    """Which logarithms may have eigenvalues more than ``log(FAR_APART)`` apart, or are not numbers.
+
+    If so, their squared deviations from the mean add up to half the square of that, at least. In the real
+    form of Hermitian matrices each eigenvalue comes twice, with half the weight.
+    """
+    row, column = np.triu_indices(d)
+    trace = vectors[row == column].sum(axis=0)
+    spread = np.einsum("pn,pn->n", vectors, vectors) - trace * trace / d
+    return np.flatnonzero(~(spread <= np.log(FAR_APART) ** 2 / 2.0))
 
 
 @compiled

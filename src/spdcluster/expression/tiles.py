@@ -26,7 +26,8 @@ from spdcluster.expression.screening import (
 from spdcluster.expression.threads import run_chunks
 from spdcluster.expression.tree import LeafTree, build_tree
 
-TILE = 512
+TILE = 1024
+MORE_COLUMNS = 16_384  # looked at together for codes of many atoms
 
 
 def solve_tiles(
@@ -125,6 +126,8 @@ class Tile:
             todo = todo[self.codes.states[todo] == active_set.OUT_OF_ROOM]
             if len(todo):
                 self._make_room()
+                # codes of many atoms have many of them farther away
+                local = make_local_columns(self.tree.points.shape[1], MORE_COLUMNS)
 
     def _at_representatives(self, todo: NDArray[np.int64]) -> NDArray[np.float32]:
         """Gradients of rows at all representatives, shape (len(todo), L)."""

@@ -42,7 +42,7 @@ class LeafTree(NamedTuple):
     points : (N, p) float64, sorted; points_single : the same in float32
     leaf_starts : (L + 1,) sorted position of the first member of each leaf
     leaf_of : (N,) the leaf at each sorted position
-    members : (L, p, LEAF) float32; a leaf with fewer repeats its first
+    members : (L, p, LEAF) float32; a leaf with fewer repeats its last; members_double : not rounded
     centre : (L,) sorted position of the representative: the member nearest to the mean
     reach : (L,) largest feature distance from the representative to a member
     representatives : (B, p, BLOCK) float32; the last block is padded with zeros
@@ -61,6 +61,7 @@ class LeafTree(NamedTuple):
     leaf_starts: NDArray[np.int64]
     leaf_of: NDArray[np.int64]
     members: NDArray[np.float32]
+    members_double: NDArray[np.float64]
     centre: NDArray[np.int64]
     reach: NDArray[np.float32]
     representatives: NDArray[np.float32]
@@ -97,8 +98,10 @@ def build_tree(vectors: NDArray[np.float64], n_jobs: int = 1) -> LeafTree:
     leaf_of = np.repeat(np.arange(n_leaves), np.diff(starts))
     reach, centre = measure_leaves(points, starts)
     members = aligned_empty((n_leaves, padded, LEAF), np.float32)
+    members_double = aligned_empty((n_leaves, padded, LEAF), np.float64)
     lane = np.minimum(np.arange(LEAF), np.diff(starts)[:, None] - 1)
-    members[:] = points_single[starts[:-1, None] + lane].transpose(0, 2, 1)
+    members_double[:] = points[starts[:-1, None] + lane].transpose(0, 2, 1)
+    members[:] = members_double
 
     n_blocks = -(-n_leaves // BLOCK)
     representatives = aligned_empty((n_blocks, padded, BLOCK), np.float32)
@@ -142,6 +145,7 @@ def build_tree(vectors: NDArray[np.float64], n_jobs: int = 1) -> LeafTree:
         leaf_starts=starts,
         leaf_of=leaf_of,
         members=members,
+        members_double=members_double,
         centre=centre,
         reach=reach_single,
         representatives=representatives,

@@ -9,6 +9,7 @@ NEARLY = (
     "drop it, or add regularization=1e-6 (relative to its own mean eigenvalue) to make it definite"
 )
 INDEFINITE = "drop it or mend it: no small regularization makes it definite"
+ZERO = "drop it: regularization is relative to the matrix, and this one is zero"
 
 
 def check_matrices(
@@ -27,8 +28,8 @@ def check_matrices(
     name : str
         What the error messages call the array.
     positive_definite : bool
-        Also require every eigenvalue to exceed rounding error: ``d * eps`` of the largest one. The
-        scale of a matrix plays no part.
+        Also require every eigenvalue to exceed rounding error: ``d * eps`` of the largest one, and in
+        single precision what rounding the entries does to it. The scale of a matrix plays no part.
     min_matrices : int
         The smallest number of matrices accepted.
 
@@ -57,7 +58,7 @@ def check_matrices(
     _check_hermitian(X, name)
     if positive_definite:
         smallest, largest = extreme_eigenvalues(X)
-        check_definite(smallest, largest, rows, name)
+        check_definite(X, smallest, largest, name)
     return X
 
 
@@ -78,19 +79,43 @@ def as_float_array(X: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def check_definite(
-    smallest: NDArray[Any], largest: NDArray[Any], d: int, name: str, offset: int = 0
+    X: NDArray[Any],
+    smallest: NDArray[Any],
+    largest: NDArray[Any],
+    name: str,
+    *,
+    regularized: bool = False,
 ) -> None:
-    """Raise for the first matrix whose smallest eigenvalue is lost in rounding error or negative."""
-    bad = np.flatnonzero(~(smallest > d * np.finfo(np.float64).eps * largest))
+    """Raise for the first matrix whose smallest eigenvalue is lost in rounding error or negative.
+
+    The eigenvalues, (n,) each, are those of `X`, (n, d, d), in double precision, `regularized` or not.
+    """
+    lost = ~(smallest > X.shape[-1] * np.finfo(np.float64).eps * largest)
+    if X.dtype in (np.float32, np.complex64) and not regularized:
+        doubtful = np.flatnonzero(~lost & (smallest <= np.finfo(np.float32).eps * largest))
+        lost[doubtful] = _singular_but_for_rounding(X[doubtful])
+    bad = np.flatnonzero(lost)
     if len(bad):
         i = bad[0]
         more = f" ({len(bad)} such matrices in all)" if len(bad) > 1 else ""
         what = "positive definite" if smallest[i] < 0 else "positive definite to working precision"
+        is_zero = smallest[i] == largest[i] == 0.0
+        advice = INDEFINITE if smallest[i] < -1e-7 * largest[i] else NEARLY
         raise ValueError(
-            f"{name}[{i + offset}] is not {what}: its smallest eigenvalue is {smallest[i]:.3g} "
-            f"(largest {largest[i]:.3g}){more}; "
-            f"{INDEFINITE if smallest[i] < -1e-7 * largest[i] else NEARLY}"
+            f"{name}[{i}] is not {what}: its smallest eigenvalue is {smallest[i]:.3g} "
+            f"(largest {largest[i]:.3g}){more}; {ZERO if is_zero else advice}"
         )
+
+
+def _singular_but_for_rounding(X: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether entries rounded to single precision leave the smallest eigenvalue open: (n,).
+
+    The rounding is relative to each entry, so that it is the correlations that count: features of very
+    different scales are no reason for doubt.
+    """
+    deviations = np.sqrt(np.einsum("njj->nj", X).real.astype(np.float64))
+    correlations = X / deviations[:, :, None] / deviations[:, None, :]
+    return np.asarray(np.linalg.eigvalsh(correlations)[:, 0] <= np.finfo(np.float32).eps)
 
 
 def extreme_eigenvalues(X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

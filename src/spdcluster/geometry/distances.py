@@ -31,12 +31,14 @@ def distances(
     distances : ndarray, shape (n_matrices_X, n_matrices_Y)
     """
     check_choice(metric, "metric", METRICS)
-    X = check_matrices(X, positive_definite=metric != "log-euclidean")
-    Y = X if Y is None else check_matrices(Y, name="Y", positive_definite=metric != "log-euclidean")
+    X = check_matrices(X)
+    Y = X if Y is None else check_matrices(Y, name="Y")
     check_same_size(X, Y)
     if metric == "log-euclidean":
-        logs_X = log_vectors(_double(X))
-        return cdist(logs_X, logs_X if Y is X else log_vectors(_double(Y), name="Y"))
+        # a symmetric matrix beside Hermitian ones is a Hermitian one
+        dtype = np.result_type(X, Y, np.float64)
+        logs_X = log_vectors(X.astype(dtype))
+        return cdist(logs_X, logs_X if Y is X else log_vectors(Y.astype(dtype), name="Y"))
     if metric == "affine-invariant":
         return _affine_invariant(X, Y)
     return np.sqrt(stein_divergences(X, Y))
@@ -60,7 +62,7 @@ def stein_divergences(X: NDArray[Any], Y: NDArray[Any]) -> NDArray[Any]:
 
 
 def check_same_size(X: NDArray[Any], Y: NDArray[Any]) -> None:
-    """Raise if the two sets hold matrices of different sizes or of different kinds."""
+    """Raise if the two sets hold matrices of different sizes."""
     if X.shape[1:] != Y.shape[1:]:
         raise ValueError(
             f"Y must hold matrices of the size of X, {X.shape[1:]}; got shape {Y.shape}"

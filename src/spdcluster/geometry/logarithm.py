@@ -57,14 +57,18 @@ def log_vectors(
 
     with single_threaded_blas(), ThreadPoolExecutor(jobs) as pool:
         list(pool.map(fill, range(0, n, step)))
-    check_definite(spectra[:, 0], spectra[:, 1], d, name)
+    check_definite(X, spectra[:, 0], spectra[:, 1], name, regularized=ridge > 0.0)
     return vectors
 
 
 def regularized(X: NDArray[Any], ridge: float) -> NDArray[Any]:
-    """Add ``ridge * tr(X_i) / d`` to the diagonal of every matrix: (n_matrices, d, d)."""
+    """Add ``ridge * tr(X_i) / d`` to the diagonal of every matrix: (n_matrices, d, d).
+
+    In double precision: single precision would round a small ridge away.
+    """
     if ridge == 0.0:
         return X
+    X = X.astype(np.complex128 if np.iscomplexobj(X) else np.float64)
     d = X.shape[-1]
     mean_eigenvalue = np.trace(X, axis1=-2, axis2=-1).real / d
     return X + ridge * mean_eigenvalue[:, None, None] * np.eye(d, dtype=X.dtype)

@@ -1,5 +1,6 @@
 """From the `kernel` argument of an estimator to a kernel object."""
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -129,10 +130,11 @@ def _check_semidefinite(K: NDArray[np.float64], size: float, tolerance: float, n
 
 
 def _users_own(kernel: Any) -> Kernel:
+    # `fit` writes into the kernel: a copy keeps it from being shared between estimators
     if isinstance(kernel, Kernel):
-        return kernel
-    if callable(kernel) or hasattr(kernel, "block"):
-        return CallableKernel(kernel)
+        return copy(kernel)
+    if not isinstance(kernel, type) and (callable(kernel) or hasattr(kernel, "block")):
+        return CallableKernel(copy(kernel))
     raise TypeError(
         f"kernel must be a name ({', '.join(KERNELS)}), a spdcluster.kernels.Kernel or a callable "
         f"k(X, Y) -> (n_X, n_Y); got {kernel!r} ({type(kernel).__name__})"

@@ -240,7 +240,8 @@ def _mostly(agreement: Agreement | None, k: int) -> str:
     if agreement is None:
         return ""
     counts = agreement.confusion[:, agreement.clusters.index(k)]
-    return f"{100 * counts.max() / counts.sum():.0f}\N{NO-BREAK SPACE}% {agreement.classes[counts.argmax()]}"
+    share = 100 * counts.max() / counts.sum()
+    return f"{share:.0f}\N{NO-BREAK SPACE}% in class {agreement.classes[counts.argmax()]}"
 
 
 def _uncertain(run: Run) -> list[dict[str, Any]]:
