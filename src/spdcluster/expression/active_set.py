@@ -35,7 +35,7 @@ CHUNKS_TOGETHER = 8  # compared with the penalty at once
 ODD = 8
 
 # Rounding in the gradient at the atoms, as a share of the penalty, from which on the code is refined.
-REFINE = 1e-10
+REFINE = 1e-12
 
 # A column counts as violated from this share of the penalty on.
 SLACK = 1e-10

@@ -1,7 +1,7 @@
 """Codes of rows, solved in any order, as one sparse matrix with what is known of each row."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,32 +20,54 @@ class Solution:
     rounds: NDArray[np.int64]
 
 
+class CodedRows(NamedTuple):
+    """Codes of some rows, the atoms of all in one array: what is left of a finished task.
+
+    Attributes
+    ----------
+    rows, sizes : (r,); atoms, c : (sum of sizes,); objective, gap, rounds : (r,)
+    """
+
+    rows: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    atoms: NDArray[np.int64]
+    c: NDArray[np.float64]
+    objective: NDArray[np.float64]
+    gap: NDArray[np.float64]
+    rounds: NDArray[np.int64]
+
+
+def coded_rows(
+    rows: NDArray[Any], sizes: NDArray[Any], atoms: NDArray[Any], c: NDArray[Any],
+    values: NDArray[Any], lam: NDArray[Any], rounds: NDArray[Any],
+) -> CodedRows:  # fmt: skip
+    """Keep the first ``sizes[t]`` of ``atoms[t]`` and ``c[t]``, and what `duality_gap` makes of `values`."""
+    used = np.arange(atoms.shape[1]) < sizes[:, None]
+    gap = duality_gap(values, lam)
+    return CodedRows(rows, sizes, atoms[used], c[used], values[:, 0].copy(), gap, rounds)
+
+
 class RowCodes:
     """Collects the codes of rows and gives them back as a `Solution`."""
 
     def __init__(self, n_rows: int, n_columns: int) -> None:
         self.shape = (n_rows, n_columns)
-        self.parts: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
-        self.objective, self.gap = np.zeros(n_rows), np.zeros(n_rows)
-        self.rounds = np.zeros(n_rows, np.int64)
+        self.parts: list[CodedRows] = []
 
-    def store(
-        self, rows: NDArray[Any], sizes: NDArray[Any], atoms: NDArray[Any], c: NDArray[Any]
-    ) -> None:
-        """Keep the first ``sizes[t]`` of ``atoms[t]`` and ``c[t]`` as the code of ``rows[t]``."""
-        used = np.arange(atoms.shape[1]) < sizes[:, None]
-        self.parts.append((np.repeat(rows, sizes), atoms[used], c[used]))
-
-    def report(
-        self, rows: NDArray[Any], values: NDArray[Any], lam: NDArray[Any], rounds: NDArray[Any]
-    ) -> None:
-        """Keep what `active_set.duality_gap` makes of the `values` (r, 4), and the rounds."""
-        self.objective[rows], self.gap[rows] = values[:, 0], duality_gap(values, lam)
-        self.rounds[rows] = rounds
+    def add(self, part: CodedRows) -> None:
+        """Take the codes of rows that were not there before."""
+        self.parts.append(part)
 
     def solution(self) -> Solution:
         """All rows; indices sorted within each."""
-        rows, columns, data = (np.concatenate(part) for part in zip(*self.parts, strict=True))
+        n = self.shape[0]
+        objective, gap, rounds = np.zeros(n), np.zeros(n), np.zeros(n, np.int64)
+        for part in self.parts:
+            objective[part.rows], gap[part.rows] = part.objective, part.gap
+            rounds[part.rows] = part.rounds
+        rows = np.concatenate([np.repeat(part.rows, part.sizes) for part in self.parts])
+        columns = np.concatenate([part.atoms for part in self.parts])
+        data = np.concatenate([part.c for part in self.parts])
         coef = csr_array((data, (rows, columns)), shape=self.shape)
         coef.sort_indices()
-        return Solution(coef, self.objective, self.gap, self.rounds)
+        return Solution(coef, objective, gap, rounds)

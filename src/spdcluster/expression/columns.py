@@ -6,12 +6,13 @@ violators join the columns and the rows that have some are solved again, until n
 """
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spdcluster.expression import active_set
-from spdcluster.expression.codes import RowCodes, Solution
+from spdcluster.expression.codes import CodedRows, RowCodes, Solution, coded_rows
 from spdcluster.expression.threads import run_chunks
 from spdcluster.kernels.gram import Gram
 
@@ -21,6 +22,7 @@ LARGEST = 32  # columns of each row to begin with
 NEIGHBOURS = 32  # columns of which only the worst violator is kept: duplicates would fill the list
 MOST_VIOLATORS = 8  # a row and round
 
+Result = TypeVar("Result")
 Values = Callable[[slice], NDArray[np.float64]]
 
 
@@ -38,23 +40,33 @@ def solve_columns(
     lam, mu = alphas * l1_ratio / 2.0, alphas * (1.0 - l1_ratio) / 2.0
     diagonal, stop = gram.diagonal(), np.zeros(1, np.bool_)
 
-    def solve(rows: NDArray[np.int64]) -> ColumnTile:
+    def solve(rows: NDArray[np.int64]) -> CodedRows:
         tile = ColumnTile(
             gram, diagonal, lambda part: gram.block(rows, part), rows, diagonal[rows], lam[rows],
             mu[rows], max_rounds, stop,
         )  # fmt: skip
         tile.solve()
-        return tile
+        return tile.coded()
 
-    tasks = [np.arange(start, min(n, start + TILE)) for start in range(0, n, TILE)]
     codes = RowCodes(n, n)
-    for tile in run_chunks(
-        solve, tasks, n_jobs=n_jobs, sizes=[len(rows) for rows in tasks], description="coding", verbose=verbose,
-        stop=stop,
-    ):  # fmt: skip
-        codes.store(tile.own, tile.sizes, tile.columns[tile.atoms], tile.c)
-        codes.report(tile.own, tile.values, tile.lam, tile.rounds)
+    for part in solve_in_tiles(solve, n, n_jobs, verbose, stop):
+        codes.add(part)
     return codes.solution()
+
+
+def solve_in_tiles(
+    solve: Callable[[NDArray[np.int64]], Result],
+    n: int,
+    n_jobs: int,
+    verbose: int,
+    stop: NDArray[np.bool_],
+) -> list[Result]:
+    """What `solve` makes of every TILE rows."""
+    tasks = [np.arange(start, min(n, start + TILE)) for start in range(0, n, TILE)]
+    sizes = [len(rows) for rows in tasks]
+    return run_chunks(
+        solve, tasks, n_jobs=n_jobs, sizes=sizes, description="coding", verbose=verbose, stop=stop
+    )
 
 
 class ColumnTile:
@@ -103,6 +115,13 @@ class ColumnTile:
         self.K = np.require(K, np.float64, ["C", "W"])
         self.k = np.require(k, np.float64, ["C", "W"])
         self._solve_rows(np.arange(len(self.own)))
+
+    def coded(self) -> CodedRows:
+        """The codes so far."""
+        return coded_rows(
+            self.own, self.sizes, self.columns[self.atoms], self.c, self.values, self.lam,
+            self.rounds.copy(),
+        )  # fmt: skip
 
     def _blocks(self) -> list[slice]:
         return [

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spdcluster.expression import active_set
-from spdcluster.expression.codes import RowCodes, Solution
+from spdcluster.expression.codes import RowCodes, Solution, coded_rows
 from spdcluster.expression.threads import run_chunks
 
 FIRST_CAPACITY = 64
@@ -54,8 +54,18 @@ def solve_dense(
         for rows, (sizes, atoms, c, values, rounds, states) in zip(tasks, results, strict=True):
             # a full working set is all columns: there is no more room to ask for
             full = (states == active_set.OUT_OF_ROOM) & (capacity < n)
-            codes.report(rows, values, lam[rows], rounds)
-            codes.store(rows[~full], sizes[~full], atoms[~full], c[~full])
+            done = rows[~full]
+            codes.add(
+                coded_rows(
+                    done,
+                    sizes[~full],
+                    atoms[~full],
+                    c[~full],
+                    values[~full],
+                    lam[done],
+                    rounds[~full],
+                )
+            )
             again.append(rows[full])
         todo, capacity = np.concatenate(again), min(4 * capacity, n)
     return codes.solution()

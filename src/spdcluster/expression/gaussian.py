@@ -105,13 +105,21 @@ def gaussian_rows_single(
 
 
 @compiled
+def gaussian_row(
+    row: NDArray[Any], columns: NDArray[Any], n: int, out: NDArray[Any]
+) -> None:  # pragma: no cover
+    """Of one row in float64."""
+    squared_distances(row, columns, n, out)
+    exp_negative(out[:n])
+
+
+@compiled
 def gaussian_rows(
     rows: NDArray[Any], columns: NDArray[Any], n: int, out: NDArray[Any]
 ) -> None:  # pragma: no cover
-    """The same in float64."""
+    """Of several rows in float64."""
     for i in range(len(rows)):
-        squared_distances(rows[i], columns, n, out[i])
-        exp_negative(out[i, :n])
+        gaussian_row(rows[i], columns, n, out[i])
 
 
 @compiled

@@ -171,7 +171,7 @@ def _with_atoms(
     gram: Gram, most: float, l1_ratio: float, solver: str, tol: float, rounds: int, budget: float,
     n_jobs: int, verbose: int,
 ) -> Expression:  # fmt: skip
-    from spdcluster.expression.paths import solve_atoms
+    from spdcluster.expression.atoms import solve_atoms
 
     if most != int(most):
         raise ValueError(
@@ -183,8 +183,8 @@ def _with_atoms(
             f"solver={solver!r}, l1_ratio={l1_ratio!r}"
         )
     solution, alphas = solve_atoms(
-        gram, int(most), _in_memory(gram, budget, n_jobs), max_rounds=rounds, n_jobs=n_jobs,
-        verbose=verbose,
+        gram, int(most), _in_memory(gram, budget, n_jobs), is_compiled=is_compiled(gram),
+        max_rounds=rounds, n_jobs=n_jobs, verbose=verbose,
     )  # fmt: skip
     return _expression(gram, solution, alphas, tol)
 

@@ -6,6 +6,7 @@ until there are none. Tiles share nothing, so that threads need no locks and no 
 number.
 """
 
+from collections.abc import Callable
 from queue import SimpleQueue
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from spdcluster.expression import active_set
 from spdcluster.expression.candidates import Codes
-from spdcluster.expression.codes import RowCodes, Solution
+from spdcluster.expression.codes import CodedRows, RowCodes, Solution, coded_rows
 from spdcluster.expression.dense import FIRST_CAPACITY
 from spdcluster.expression.local import LocalColumns, make_local_columns, solve_rows_locally
 from spdcluster.expression.screening import (
@@ -48,31 +49,41 @@ def solve_tiles(
     alphas : ndarray, shape (N,)
     """
     tree = build_tree(vectors, n_jobs)
-    n = len(vectors)
     lam, mu = alphas[tree.order] * l1_ratio / 2.0, alphas[tree.order] * (1.0 - l1_ratio) / 2.0
-    codes = RowCodes(n, n)
-    tiles = [np.arange(start, min(n, start + TILE)) for start in range(0, n, TILE)]
 
-    stop = np.zeros(1, np.bool_)
+    def tile_of(rows: NDArray[np.int64], stop: NDArray[np.bool_]) -> Tile:
+        return Tile(tree, rows, lam[rows], mu[rows], max_rounds, stop)
+
+    codes = RowCodes(len(vectors), len(vectors))
+    for part in solve_each_tile(tree, tile_of, n_jobs, verbose):
+        codes.add(part)
+    return codes.solution()
+
+
+def solve_each_tile(
+    tree: LeafTree,
+    tile_of: Callable[[NDArray[np.int64], NDArray[np.bool_]], "Tile"],
+    n_jobs: int,
+    verbose: int,
+    rows_together: int | None = None,
+) -> list[CodedRows]:
+    """Solve the tiles that `tile_of` makes of sorted positions and of what stops them."""
+    n, stop, size = len(tree.points), np.zeros(1, np.bool_), rows_together or TILE
+    tiles = [np.arange(start, min(n, start + size)) for start in range(0, n, size)]
     scratch: SimpleQueue[LocalColumns] = SimpleQueue()
     for _ in range(n_jobs):
         scratch.put(make_local_columns(tree.points.shape[1]))
 
-    def solve(rows: NDArray[np.int64]) -> "Tile":
-        tile, local = Tile(tree, rows, lam[rows], mu[rows], max_rounds, stop), scratch.get()
+    def solve(rows: NDArray[np.int64]) -> CodedRows:
+        tile, local = tile_of(rows, stop), scratch.get()
         tile.solve(local)
         scratch.put(local)
-        return tile
+        return tile.coded()
 
-    for tile in run_chunks(
-        solve, tiles, n_jobs=n_jobs, sizes=[len(t) for t in tiles], description="coding", verbose=verbose,
-        stop=stop,
-    ):  # fmt: skip
-        at = tree.order[tile.rows]
-        part = tile.codes
-        codes.store(at, part.sizes, tree.order[part.atoms], part.c)
-        codes.report(at, part.values, tile.lam, part.rounds)
-    return codes.solution()
+    sizes = [len(rows) for rows in tiles]
+    return run_chunks(
+        solve, tiles, n_jobs=n_jobs, sizes=sizes, description="coding", verbose=verbose, stop=stop
+    )
 
 
 class Tile:
@@ -114,6 +125,19 @@ class Tile:
         todo = np.arange(len(self.rows))
         while len(todo) and not self.stop[0]:
             todo = self._finish(todo)
+
+    def coded(self) -> CodedRows:
+        """The codes so far, of points by their place in the input."""
+        order, part = self.tree.order, self.codes
+        return coded_rows(
+            order[self.rows],
+            part.sizes,
+            order[part.atoms],
+            part.c,
+            part.values,
+            self.lam,
+            part.rounds,
+        )
 
     def _solve_locally(self, local: LocalColumns) -> None:
         """Solve the rows on the columns around the tile."""
