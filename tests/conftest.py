@@ -1,6 +1,7 @@
 """Shared settings and the data folder that some tests read."""
 
 import os
+import signal
 from pathlib import Path
 
 # the matrices of the tests are small: BLAS threads would only wait for each other
@@ -10,6 +11,9 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# what a shell starts in the background ignores Ctrl-C, and so would the programs that the tests start
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "spdcluster",

@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 
 from samples import groups
 from spdcluster import KernelSSC
 from spdcluster.expression import certify, self_expression
+from spdcluster.expression.active_set import largest_size
 from spdcluster.expression.gaussian import gaussian_rows, gaussian_rows_single
-from spdcluster.expression.screening import single_margin
+from spdcluster.expression.intrinsics import gradient_of_eight
+from spdcluster.expression.screening import gradient_error, single_margin
 from spdcluster.expression.tree import LEAF, build_tree
 from spdcluster.kernels import KernelGram, VectorGram, make_kernel
 from spdcluster.kernels.base import CallableKernel
@@ -146,6 +149,48 @@ def test_compiled_kernel_values_and_the_margin_of_single_precision(seed, p, size
     )  # fmt: skip
     norm = np.sqrt(max((U**2).sum(1).max(), (V**2).sum(1).max()))
     assert np.abs(single - expected).max() <= single_margin(padded, norm)
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10**6),
+    p=st.sampled_from([4, 12, 16, 64]),
+    m=st.integers(0, 30),
+    size=st.sampled_from([1e-3, 1.0, 30.0]),
+)
+def test_gradients_at_the_members_of_a_leaf_are_within_their_margin(seed, p, m, size):
+    rng = np.random.default_rng(seed)
+    centre = rng.normal(size=p) * size
+    active = centre + rng.normal(size=(m + 1, p)) * min(size, 1.0)
+    members = centre[:, None] + rng.normal(size=(3, p, 8)) * min(size, 1.0)
+    factors = np.concatenate([[1.0], rng.normal(size=m)])
+    exact = factors @ np.exp(-((active[:, :, None] - members[1]) ** 2).sum(axis=1))
+    norm = np.sqrt(max((active**2).sum(1).max(), (members**2).sum(1).max()))
+    allowed = {
+        np.float32: gradient_error(-factors[1:], single_margin(p, norm)),
+        np.float64: 1e-14 * np.abs(factors).sum() * (1.0 + norm),
+    }
+    for precision, margin in allowed.items():
+        out = np.empty(8)
+        arrays = (part.astype(precision) for part in (members, active, factors))
+        largest = _gradient_at_a_leaf(*arrays, out)
+        assert np.abs(out - exact).max() <= margin
+        assert largest == pytest.approx(np.abs(out).max(), rel=1e-12)
+
+
+@njit
+def _gradient_at_a_leaf(members, active, factors, out):
+    return gradient_of_eight(members, 1, active, factors, len(factors), out)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_largest_sizes_are_found_wherever_they_stand(dtype):
+    rng = np.random.default_rng(0)
+    for n in [0, 1, 7, 8, 9, 31, 100]:
+        g = rng.normal(size=n + 5).astype(dtype)
+        for start in range(5):
+            expected = np.abs(g[start : start + n]).max(initial=0.0)
+            assert largest_size(g, start, start + n) == expected
 
 
 @given(st.integers(0, 10**6), st.integers(1, 500), st.integers(1, 9), st.sampled_from(KINDS))
