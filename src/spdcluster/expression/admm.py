@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spdcluster.expression.threads import progress_bar
+
 
 @dataclass(frozen=True)
 class AdmmResult:
@@ -28,6 +30,7 @@ def admm(
     rho: float = 1.0,
     tol: float = 1e-6,
     max_iter: int = 5000,
+    verbose: int = 0,
 ) -> AdmmResult:
     """Solve for all rows at once.
 
@@ -44,6 +47,8 @@ def admm(
     tol : float
         The paper's epsilon: stops when ``|A - C|_inf`` and ``|A_{t+1} - A_t|_inf`` are both below.
     max_iter : int
+    verbose : int
+        1 shows the iterations, of `max_iter` at most, and how far they are from `tol`.
 
     Returns
     -------
@@ -58,6 +63,7 @@ def admm(
     C, A, dual = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
     primal_residual = dual_residual = np.inf
     n_iter = 0
+    bar = progress_bar(max_iter, "ADMM", "iterations") if verbose else None
     while n_iter < max_iter:
         n_iter += 1
         previous = A
@@ -69,6 +75,11 @@ def admm(
         dual += rho * difference
         primal_residual = float(np.abs(difference).max())
         dual_residual = float(np.abs(A - previous).max())
+        if bar is not None:
+            bar.set_postfix_str(f"residual {primal_residual:.0e} of {tol:.0e}", refresh=False)
+            bar.update()
         if primal_residual <= tol and dual_residual <= tol:
             break
+    if bar is not None:
+        bar.close()
     return AdmmResult(C, n_iter, primal_residual, dual_residual)

@@ -31,7 +31,7 @@ MOST_COLUMNS = 2048
 NEAR = 1024  # of these are looked at first
 WIDTH = 512  # columns evaluated together
 TOGETHER = 64  # rows that share their columns
-KEPT = 1000  # points whose kernel values are kept from row to row: as many as fit into the cache
+KEPT = 1000  # points whose kernel values are kept from row to row
 
 
 class LocalColumns(NamedTuple):

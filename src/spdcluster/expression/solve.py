@@ -117,7 +117,7 @@ def self_expression(
     if solver == "admm":
         K = gram.dense(jobs)
         alphas = _penalties(gram, alpha, alpha_mode, l1_ratio, jobs)
-        return _by_admm(gram, K, alphas, l1_ratio, rho, tol, rounds)
+        return _by_admm(gram, K, alphas, l1_ratio, rho, tol, rounds, verbose)
     solve = _choose_regime(gram, budget, jobs)
     alphas = _penalties(gram, alpha, alpha_mode, l1_ratio, jobs)
     solution = solve(alphas, l1_ratio, max_rounds=rounds, n_jobs=jobs, verbose=verbose)
@@ -267,10 +267,13 @@ def _by_admm(
     rho: float,
     tol: float,
     max_iter: int,
+    verbose: int,
 ) -> Expression:
     from spdcluster.expression.admm import admm
 
-    result = admm(K, alphas, l1_ratio=l1_ratio, rho=rho, tol=tol, max_iter=max_iter)
+    result = admm(
+        K, alphas, l1_ratio=l1_ratio, rho=rho, tol=tol, max_iter=max_iter, verbose=verbose
+    )
     coef = csr_array(result.coef)
     proof = certify(gram, coef, alphas, l1_ratio)
     converged = max(result.primal_residual, result.dual_residual) <= tol

@@ -36,7 +36,7 @@ def run_chunks(
         with single_threaded_blas():
             return [work(task) for task in tasks]
     counts = list(sizes) if sizes is not None else [1] * len(tasks)
-    bar = _progress(int(np.sum(counts)), description) if verbose else None
+    bar = progress_bar(int(np.sum(counts)), description, "rows") if verbose else None
     with single_threaded_blas(), ThreadPoolExecutor(n_jobs) as pool:
         futures = [pool.submit(work, task) for task in tasks]
         try:
@@ -62,7 +62,8 @@ def _follow(futures: Sequence[Future[Result]], counts: Sequence[int], bar: "tqdm
             bar.update(count)
 
 
-def _progress(total: int, description: str) -> "tqdm":
+def progress_bar(total: int, description: str, unit: str) -> "tqdm":
+    """A bar on standard error with rate and time left, gone at the end."""
     from tqdm import tqdm
 
-    return tqdm(total=total, desc=description, unit=" rows", leave=False, mininterval=0.5)
+    return tqdm(total=total, desc=description, unit=f" {unit}", leave=False, mininterval=0.5)
