@@ -36,6 +36,7 @@ DOUBLE_MARGIN = (
     2.0**-26
 )  # its margin: 2^-29 of that of float32, and a few more ulps for its exponential
 AGAIN = 3  # state of a row that moved so far that its representatives are to be looked at anew
+MOST_DOUBTFUL = 32  # points that one look asks float64 about before it looks by float64
 FLAGGED = 32  # leaves compared with a limit together
 OPEN_SHARE = 0.1  # of the leaves, from which on all representatives are looked at anew
 LOOK_AROUND = 8  # leaves nearest to an atom, where violators are looked for first
@@ -147,7 +148,7 @@ def look_at_leaves(
         aim(lens.single, points, own, atoms, c)
     room = min(MOST_ADDED, max(FEWEST_ADDED, m))
     found, kept = lens.found[:room], lens.kept[:room]
-    count, steepest = 0, lam
+    count, steepest, doubtful = 0, lam, 0
     for o in range(n_open):
         leaf = lens.leaves[o]
         if is_double:
@@ -162,9 +163,15 @@ def look_at_leaves(
             )
         worst = high + error
         if worst > lam:
-            worst, at = worst_member(
+            worst, at, more = worst_member(
                 points, lens.g, leaf_starts[leaf], leaf_starts[leaf + 1], own, atoms, c, lam, error
             )
+            doubtful += more
+            if doubtful > MOST_DOUBTFUL and not is_double:
+                # where so many are near the penalty, float64 is faster than asking it point by point
+                is_double = True
+                aim(lens.double, points, own, atoms, c)
+                error *= DOUBLE_MARGIN
             steepest = max(steepest, worst)
             if worst > lam * (1.0 + SLACK):
                 count = keep_worst(count, found, kept, at, worst)
@@ -367,12 +374,14 @@ def worst_member(
     c: NDArray[Any],
     lam: float,
     error: float,
-) -> tuple[float, int]:  # pragma: no cover
+) -> tuple[float, int, int]:  # pragma: no cover
     """The largest ``|g|`` of the members of a leaf, and where; the row and its atoms do not count.
+
+    Last, how many members `g` left in doubt.
 
     From the values `g` where these decide, each with its error added; else from one more in float64.
     """
-    worst, at = 0.0, -1
+    worst, at, doubtful = 0.0, -1, 0
     for position in range(start, stop):
         size = abs(g[position - start]) + error
         if size <= worst:
@@ -382,11 +391,12 @@ def worst_member(
             if is_taken(position, own, atoms):
                 continue
             if size <= lam + 3.0 * error:
+                doubtful += 1
                 size = exact_size(points, position, own, atoms, c)
                 if size <= worst:
                     continue
         worst, at = size, position
-    return worst, at
+    return worst, at, doubtful
 
 
 @compiled
