@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spdcluster.expression.active_set import SLACK, SOLVED, largest_size
+from spdcluster.expression.active_set import SLACK, SOLVED, STOPPED, largest_size
 from spdcluster.expression.candidates import make_workspace, solve_on_candidates
 from spdcluster.expression.compiled import compiled
 from spdcluster.expression.gaussian import gaussian_rows_single
@@ -212,7 +212,7 @@ def refine(
     """
     moved = 0.0
     nothing = np.empty(0, np.float32)
-    while True:
+    for _ in range(max_rounds):
         lens.calls[0] += 1
         mark, n = lens.calls[0], n_violated
         for o in range(n_violated):
@@ -238,6 +238,8 @@ def refine(
         ) * (1.0 + 1e-9) + 1e-8  # fmt: skip
         if codes.states[t] != SOLVED:
             return moved
+    codes.states[t] = STOPPED
+    return moved
 
 
 @compiled
@@ -332,7 +334,7 @@ def finish_rows(
                 if bound[leaf] + moved > lam[t]:
                     lens.leaves[n_violated] = leaf
                     n_violated += 1
-            moved += refine(
+            shift = refine(
                 tree,
                 rows[t],
                 lam[t],
@@ -345,7 +347,9 @@ def finish_rows(
                 lens,
                 space,
             )
-            if codes.states[t] != SOLVED:
+            moved += shift
+            # nothing to mend: what is beyond the penalty is so by rounding, and the gap tells how much
+            if codes.states[t] != SOLVED or shift == 0.0:
                 break
 
 
