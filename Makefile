@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check format bench clean
+.PHONY: demo test check format fresh clean
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "spdcluster needs Python 3.11 or newer, found %d.%d: make PYTHON=/path/to/python3.11" % v[:2])'
@@ -28,5 +28,9 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-clean:
+# numba's machine code on disk, which does not follow changes in functions of other files
+fresh:
+	find src -name '*.nb[ic]' -delete
+
+clean: fresh
 	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
