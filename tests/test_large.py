@@ -269,3 +269,16 @@ def test_control_c_stops_the_solver_and_its_threads(kernel):
         assert child.stdout.readline() == "1\n"  # no thread is left behind
         assert child.wait(60) == 0
         print(f"stopped after {time.monotonic() - start:.2f} s")
+
+
+def test_a_tile_that_fails_ends_the_run(monkeypatch):
+    from spdcluster.expression import tiles
+
+    def fail(self, todo):
+        raise MemoryError("none left")
+
+    monkeypatch.setattr(tiles, "TILE", 64)
+    monkeypatch.setattr(tiles.Tile, "_finish", fail)
+    V = points(np.random.default_rng(0), 600, 4, "groups")
+    with pytest.raises(MemoryError, match="none left"):
+        self_expression(VectorGram(V, "gaussian"), alpha=0.03, memory_budget=0, n_jobs=2)

@@ -119,7 +119,7 @@ class ColumnTile:
     def coded(self) -> CodedRows:
         """The codes so far."""
         return coded_rows(
-            self.own, self.sizes, self.columns[self.atoms], self.c, self.values, self.lam,
+            self.own, self.sizes.copy(), self.columns[self.atoms], self.c, self.values, self.lam,
             self.rounds.copy(),
         )  # fmt: skip
 

@@ -42,7 +42,7 @@ def solve_path(
         for step in range(len(lam)):
             tile.lam, tile.mu = lam[step, rows], mu[step, rows]
             tile.solve()
-            found.append(tile.coded()._replace(sizes=tile.sizes.copy()))
+            found.append(tile.coded())
         return found
 
     for found in solve_in_tiles(solve, n, n_jobs, verbose, stop):

@@ -1,7 +1,7 @@
 """Runs row chunks on threads: progress with rate and time left, and a prompt stop on Ctrl-C."""
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -53,13 +53,15 @@ def run_chunks(
 
 
 def _follow(futures: Sequence[Future[Result]], counts: Sequence[int], bar: "tqdm | None") -> None:
-    for future, count in zip(futures, counts, strict=True):
+    count_of = dict(zip(futures, counts, strict=True))
+    pending: set[Future[Result]] = set(futures)
+    while pending:
         # no wait without an end: some systems hear no Ctrl-C in it
-        while wait((future,), timeout=0.2).not_done:
-            pass
-        future.result()  # a failure ends the run
-        if bar is not None:
-            bar.update(count)
+        done, pending = wait(pending, timeout=0.2, return_when=FIRST_EXCEPTION)
+        for future in done:
+            future.result()  # a failure ends the run at once
+            if bar is not None:
+                bar.update(count_of[future])
 
 
 def progress_bar(total: int, description: str, unit: str) -> "tqdm":

@@ -76,8 +76,10 @@ def solve_each_tile(
 
     def solve(rows: NDArray[np.int64]) -> CodedRows:
         tile, local = tile_of(rows, stop), scratch.get()
-        tile.solve(local)
-        scratch.put(local)
+        try:
+            tile.solve(local)
+        finally:  # or the next tile of this thread would wait for it without end
+            scratch.put(local)
         return tile.coded()
 
     sizes = [len(rows) for rows in tiles]
