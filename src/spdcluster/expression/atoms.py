@@ -66,7 +66,7 @@ def solve_atoms(
             alphas[rows] = 2.0 * tile.lam
             return tile.coded()
 
-        found = solve_in_tiles(solve, n, n_jobs, verbose, stop)
+        found = solve_in_tiles(solve, np.arange(n), n_jobs, verbose, stop)
     for part in found:
         codes.add(part)
     return codes.solution(), alphas

@@ -38,6 +38,25 @@ def solve_columns(
     """Codes of all points by each other, the kernel asked for blocks only."""
     n = gram.n
     lam, mu = alphas * l1_ratio / 2.0, alphas * (1.0 - l1_ratio) / 2.0
+    codes = RowCodes(n, n)
+    for part in solve_some_rows(
+        gram, np.arange(n), lam, mu, max_rounds=max_rounds, n_jobs=n_jobs, verbose=verbose
+    ):
+        codes.add(part)
+    return codes.solution()
+
+
+def solve_some_rows(
+    gram: Gram,
+    rows: NDArray[np.int64],
+    lam: NDArray[np.float64],
+    mu: NDArray[np.float64],
+    *,
+    max_rounds: int,
+    n_jobs: int,
+    verbose: int = 0,
+) -> list[CodedRows]:
+    """Codes of some points (r,) by all others, with the penalties (N,) of `active_set`."""
     diagonal, stop = gram.diagonal(), np.zeros(1, np.bool_)
 
     def solve(rows: NDArray[np.int64]) -> CodedRows:
@@ -48,22 +67,19 @@ def solve_columns(
         tile.solve()
         return tile.coded()
 
-    codes = RowCodes(n, n)
-    for part in solve_in_tiles(solve, n, n_jobs, verbose, stop):
-        codes.add(part)
-    return codes.solution()
+    return solve_in_tiles(solve, rows, n_jobs, verbose, stop)
 
 
 def solve_in_tiles(
     solve: Callable[[NDArray[np.int64]], Result],
-    n: int,
+    rows: NDArray[np.int64],
     n_jobs: int,
     verbose: int,
     stop: NDArray[np.bool_],
 ) -> list[Result]:
-    """What `solve` makes of every TILE rows."""
-    tasks = [np.arange(start, min(n, start + TILE)) for start in range(0, n, TILE)]
-    sizes = [len(rows) for rows in tasks]
+    """What `solve` makes of every TILE of the `rows`."""
+    tasks = [rows[start : start + TILE] for start in range(0, len(rows), TILE)]
+    sizes = [len(task) for task in tasks]
     return run_chunks(
         solve, tasks, n_jobs=n_jobs, sizes=sizes, description="coding", verbose=verbose, stop=stop
     )

@@ -10,13 +10,31 @@ from numba import njit
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 
 
+OPTIONS = {"nogil": True, "fastmath": FAST, "error_model": "numpy", "boundscheck": False}
+
+
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile on first call, release the GIL, keep the machine code for the next process.
 
     numba puts its cache beside the source or, where that is read-only, in the user's cache folder;
     where neither can be written it raises, and the function is compiled anew in each process.
     """
-    options = {"nogil": True, "fastmath": FAST, "error_model": "numpy", "boundscheck": False}
+    return _compiled(function, **OPTIONS)
+
+
+def leaf(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for a step of a compiled function that is called very often and makes no arrays.
+
+    It becomes part of its caller, and does not count references to the arrays that it is given: each count is
+    an atomic instruction, and a function with many arrays spent a third of its time on them.
+    """
+    try:
+        return _compiled(function, forceinline=True, _nrt=False, **OPTIONS)
+    except KeyError:  # a numba that does not know the options
+        return _compiled(function, **OPTIONS)
+
+
+def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     try:
         return njit(cache=True, **options)(function)
     except RuntimeError:

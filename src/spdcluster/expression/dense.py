@@ -1,20 +1,33 @@
-"""Exact codes when the Gram matrix fits in memory: the active set on every row, chunk by chunk."""
+"""Exact codes of points whose kernel values fit in memory.
 
+Most rows are solved from float32 values (`spdcluster.expression.mixed`); those that it leaves, and all where there
+is no memory for these values beside a Gram matrix in float64, by the active set on that matrix.
+"""
+
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spdcluster.expression import active_set
+from spdcluster.expression import active_set, mixed
 from spdcluster.expression.codes import RowCodes, Solution, coded_rows
+from spdcluster.expression.columns import solve_some_rows
+from spdcluster.expression.gaussian import gram_rows
 from spdcluster.expression.threads import run_chunks
+from spdcluster.expression.tiles import solve_tiles
+from spdcluster.expression.tree import LEAF, aligned_empty, split_into_leaves
+from spdcluster.kernels.gram import VectorGram
 
 FIRST_CAPACITY = 64
+ORDERED_FROM = 2048  # points from which on neighbours are solved one after the other
+MOST_LEFT = 0.125  # share of the rows that may be solved each with columns of its own
 ROWS_PER_TASK = 64
 
 
 def solve_dense(
     K: NDArray[np.float64],
+    budget: float,
     alphas: NDArray[np.float64],
     l1_ratio: float,
     *,
@@ -22,60 +35,136 @@ def solve_dense(
     n_jobs: int,
     verbose: int = 0,
 ) -> Solution:
-    """Codes of all points by each other from their Gram matrix (N, N)."""
-    n = len(K)
+    """Codes of all points by each other from their Gram matrix (N, N), with `budget` more bytes of memory."""
     # the compiled code is made for one memory layout; read-only arrays would be another
     K = np.require(K, np.float64, ["C", "W"])
-    lam, mu = alphas * l1_ratio / 2.0, alphas * (1.0 - l1_ratio) / 2.0
-    codes = RowCodes(n, n)
-    stop = np.zeros(1, np.bool_)
-    todo, capacity = np.arange(n), min(FIRST_CAPACITY, n)
-    while len(todo):
-        tasks = [
-            todo[start : start + ROWS_PER_TASK] for start in range(0, len(todo), ROWS_PER_TASK)
-        ]
+    solver = _Rows(alphas, l1_ratio, max_rounds, n_jobs, verbose)
+    left = np.arange(len(K))
+    if mixed.bytes_for(len(K)) <= budget:
+        left = solver.solve_mixed(mixed.source_of_matrix(K), left)
+    solver.solve(K, left)
+    return solver.codes.solution()
 
-        def solve(rows: NDArray[np.int64], room: int = capacity) -> tuple[NDArray[Any], ...]:
-            nothing = np.zeros(len(rows) + 1, np.int64), np.empty(0, np.int64), np.empty(0)
-            return active_set.solve_rows(
-                K, rows, lam[rows], mu[rows], max_rounds, room, *nothing, stop
-            )
 
-        results = run_chunks(
-            solve,
+def solve_gaussian(
+    gram: VectorGram,
+    budget: float,
+    alphas: NDArray[np.float64],
+    l1_ratio: float,
+    *,
+    max_rounds: int,
+    n_jobs: int,
+    verbose: int = 0,
+) -> Solution:
+    """The same for the kernel ``exp(-|u - v|^2)`` of short vectors, of which `budget` holds float32 values."""
+    vectors, n = gram.vectors, gram.n
+    solver = _Rows(alphas, l1_ratio, max_rounds, n_jobs, verbose)
+    # neighbours have atoms in common, which then are in the cache
+    order = split_into_leaves(vectors, LEAF)[0] if n > ORDERED_FROM else np.arange(n)
+    left = solver.solve_mixed(mixed.source_of_vectors(vectors, n_jobs), order)
+    options: dict[str, int] = {"max_rounds": max_rounds, "n_jobs": n_jobs, "verbose": verbose}
+    if len(left) > MOST_LEFT * n and 8.0 * n**2 > budget:
+        return solve_tiles(vectors, alphas, l1_ratio, **options)
+    if len(left) and 8.0 * n**2 > budget:
+        for part in solve_some_rows(gram, left, solver.lam, solver.mu, **options):
+            solver.codes.add(part)
+    elif len(left):
+        solver.solve(gaussian_gram(vectors, n_jobs), left)
+    return solver.codes.solution()
+
+
+class _Rows:
+    """The rows of one problem, solved in two ways; `codes` has those that are done."""
+
+    def __init__(
+        self,
+        alphas: NDArray[np.float64],
+        l1_ratio: float,
+        max_rounds: int,
+        n_jobs: int,
+        verbose: int,
+    ) -> None:
+        self.lam, self.mu = alphas * l1_ratio / 2.0, alphas * (1.0 - l1_ratio) / 2.0
+        self.max_rounds, self.n_jobs, self.verbose = max_rounds, n_jobs, verbose
+        self.stop = np.zeros(1, np.bool_)
+        self.codes = RowCodes(len(alphas), len(alphas))
+
+    def _run(self, work: Callable[[NDArray[np.int64]], Any], todo: NDArray[np.int64]) -> list[Any]:
+        starts = range(0, len(todo), ROWS_PER_TASK)
+        tasks = [todo[start : start + ROWS_PER_TASK] for start in starts]
+        return run_chunks(
+            work,
             tasks,
-            n_jobs=n_jobs,
+            n_jobs=self.n_jobs,
             sizes=[len(rows) for rows in tasks],
             description="coding",
-            verbose=verbose,
-            stop=stop,
+            verbose=self.verbose,
+            stop=self.stop,
         )
-        again = []
-        for rows, (sizes, atoms, c, values, rounds, states) in zip(tasks, results, strict=True):
-            # a full working set is all columns: there is no more room to ask for
-            full = (states == active_set.OUT_OF_ROOM) & (capacity < n)
-            done = rows[~full]
-            codes.add(
-                coded_rows(
-                    done,
-                    sizes[~full],
-                    atoms[~full],
-                    c[~full],
-                    values[~full],
-                    lam[done],
-                    rounds[~full],
+
+    def solve_mixed(self, source: mixed.Source, order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Solve all rows, in this order, from float32 values; which are left."""
+        left = [order[:0]]
+        for capacity in mixed.CAPACITIES:
+            found = active_set.new_codes(len(self.lam), capacity)
+
+            def solve(rows: NDArray[np.int64], found: Any = found) -> None:
+                mixed.solve_rows_mixed(
+                    source, rows, self.lam, self.mu, self.max_rounds, found, self.stop
                 )
-            )
-            again.append(rows[full])
-        todo, capacity = np.concatenate(again), min(4 * capacity, n)
-    return codes.solution()
+
+            self._run(solve, order)
+            states = found[5][order]
+            done = order[states == active_set.SOLVED]
+            self._add(done, *(part[done] for part in found))
+            left.append(order[states == mixed.LEFT])
+            order = order[states == active_set.OUT_OF_ROOM]
+            if not len(order):
+                break
+        return np.concatenate([*left, order])
+
+    def _add(
+        self,
+        rows: NDArray[np.int64],
+        sizes: Any,
+        atoms: Any,
+        c: Any,
+        values: Any,
+        rounds: Any,
+        _: Any,
+    ) -> None:
+        self.codes.add(coded_rows(rows, sizes, atoms, c, values, self.lam[rows], rounds))
+
+    def solve(self, K: NDArray[np.float64], todo: NDArray[np.int64]) -> None:
+        """Solve rows by their Gram matrix (N, N)."""
+        n, capacity = len(K), min(FIRST_CAPACITY, len(K))
+        while len(todo):
+
+            def solve(rows: NDArray[np.int64], room: int = capacity) -> tuple[NDArray[Any], ...]:
+                nothing = np.zeros(len(rows) + 1, np.int64), np.empty(0, np.int64), np.empty(0)
+                found = active_set.solve_rows(
+                    K,
+                    rows,
+                    self.lam[rows],
+                    self.mu[rows],
+                    self.max_rounds,
+                    room,
+                    *nothing,
+                    self.stop,
+                )
+                return rows, *found
+
+            again = []
+            for rows, *found in self._run(solve, todo):
+                # a full working set is all columns: there is no more room to ask for
+                full = (found[5] == active_set.OUT_OF_ROOM) & (capacity < n)
+                self._add(rows[~full], *(part[~full] for part in found))
+                again.append(rows[full])
+            todo, capacity = np.concatenate(again), min(4 * capacity, n)
 
 
 def gaussian_gram(vectors: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
     """``exp(-|u_i - u_j|^2)`` for short vectors (N, p), compiled: (N, N), exactly symmetric."""
-    from spdcluster.expression.gaussian import gram_rows
-    from spdcluster.expression.tree import aligned_empty
-
     n, p = vectors.shape
     points = np.zeros((n, -(-p // 4) * 4))
     points[:, :p] = vectors

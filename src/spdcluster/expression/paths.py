@@ -45,7 +45,7 @@ def solve_path(
             found.append(tile.coded())
         return found
 
-    for found in solve_in_tiles(solve, n, n_jobs, verbose, stop):
+    for found in solve_in_tiles(solve, np.arange(n), n_jobs, verbose, stop):
         for step, part in enumerate(found):
             codes[step].add(part)
     return [part.solution() for part in codes]

@@ -90,9 +90,9 @@ def self_expression(
     max_iter : int or None
         Active set: rounds a row (None: 1000). ADMM: iterations (None: 5000).
     memory_budget : float
-        Bytes. The Gram matrix is kept in memory where its ``8 N^2`` bytes fit; else the kernel is
-        evaluated where it is needed, and the answer is as exact. The default, 256 MB (N = 5656), is
-        also about where the compiled kernel becomes faster without it.
+        Bytes. Kernel values are kept in memory where they fit: the compiled Gaussian kernel in ``4 N^2`` bytes
+        (N = 7968 by default, 256 MB, about where it becomes faster without), others in ``8 N^2`` (N = 5656);
+        else the kernel is evaluated where it is needed, and the answer is as exact.
     n_jobs : int or None
     verbose : int
 
@@ -205,16 +205,23 @@ def _in_memory(gram: Gram, budget: float, n_jobs: int) -> NDArray[np.float64] | 
 
 def _choose_regime(gram: Gram, budget: float, n_jobs: int) -> Callable[..., "Solution"]:
     """The solver for this kernel and size, waiting for penalties."""
+    if is_compiled(gram):
+        from spdcluster.expression.mixed import bytes_for
+
+        assert isinstance(gram, VectorGram)
+        if bytes_for(gram.n) <= budget:
+            from spdcluster.expression.dense import solve_gaussian
+
+            return partial(solve_gaussian, gram, budget)
+        from spdcluster.expression.tiles import solve_tiles
+
+        return partial(solve_tiles, gram.vectors)
     K = _in_memory(gram, budget, n_jobs)
     if K is not None:
         from spdcluster.expression.dense import solve_dense
 
-        return partial(solve_dense, K)
-    if is_compiled(gram):
-        from spdcluster.expression.tiles import solve_tiles
-
-        assert isinstance(gram, VectorGram)
-        return partial(solve_tiles, gram.vectors)
+        taken = 0 if isinstance(gram, DenseGram) else K.nbytes
+        return partial(solve_dense, K, budget - taken)
     from spdcluster.expression.columns import solve_columns
 
     return partial(solve_columns, gram)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from spdcluster.expression import active_set
 from spdcluster.expression.candidates import Codes
 from spdcluster.expression.codes import CodedRows, RowCodes, Solution, coded_rows
-from spdcluster.expression.dense import FIRST_CAPACITY
 from spdcluster.expression.local import LocalColumns, make_local_columns, solve_rows_locally
 from spdcluster.expression.screening import (
     AGAIN,
@@ -28,6 +27,7 @@ from spdcluster.expression.threads import run_chunks
 from spdcluster.expression.tree import LeafTree, build_tree
 
 TILE = 1024
+FIRST_CAPACITY = 64  # atoms
 MORE_COLUMNS = 16_384  # looked at together for codes of many atoms
 
 
