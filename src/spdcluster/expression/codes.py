@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from spdcluster.expression.active_set import duality_gap
+from spdcluster.expression.compiled import compiled
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,44 @@ def coded_rows(
     values: NDArray[Any], lam: NDArray[Any], rounds: NDArray[Any],
 ) -> CodedRows:  # fmt: skip
     """Keep the first ``sizes[t]`` of ``atoms[t]`` and ``c[t]``, and what `duality_gap` makes of `values`."""
-    used = np.arange(atoms.shape[1]) < sizes[:, None]
     gap = duality_gap(values, lam)
-    return CodedRows(rows, sizes, atoms[used], c[used], values[:, 0].copy(), gap, rounds)
+    some_atoms, some_c = leading(sizes, atoms, c)
+    objective = values[:, 0].copy()
+    return CodedRows(rows, sizes.copy(), some_atoms, some_c, objective, gap, rounds.copy())
+
+
+@compiled
+def leading(
+    sizes: NDArray[Any], atoms: NDArray[Any], c: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:  # pragma: no cover
+    """The first ``sizes[t]`` entries of each row of `atoms` and `c` (r, room), one row after the other."""
+    total = sizes.sum()
+    some_atoms, some_c = np.empty(total, np.int64), np.empty(total)
+    at = 0
+    for t in range(len(sizes)):
+        for a in range(sizes[t]):
+            some_atoms[at], some_c[at] = atoms[t, a], c[t, a]
+            at += 1
+    return some_atoms, some_c
+
+
+@compiled
+def place(
+    rows: NDArray[Any],
+    sizes: NDArray[Any],
+    atoms: NDArray[Any],
+    c: NDArray[Any],
+    starts: NDArray[Any],
+    indices: NDArray[Any],
+    data: NDArray[Any],
+) -> None:  # pragma: no cover
+    """Put the codes of some rows (r,) where they belong in a sparse matrix whose rows begin at `starts`."""
+    at = 0
+    for t in range(len(rows)):
+        start = starts[rows[t]]
+        for a in range(sizes[t]):
+            indices[start + a], data[start + a] = atoms[at], c[at]
+            at += 1
 
 
 class RowCodes:
@@ -62,12 +98,14 @@ class RowCodes:
         """All rows; indices sorted within each."""
         n = self.shape[0]
         objective, gap, rounds = np.zeros(n), np.zeros(n), np.zeros(n, np.int64)
+        starts = np.zeros(n + 1, np.int64)
         for part in self.parts:
             objective[part.rows], gap[part.rows] = part.objective, part.gap
-            rounds[part.rows] = part.rounds
-        rows = np.concatenate([np.repeat(part.rows, part.sizes) for part in self.parts])
-        columns = np.concatenate([part.atoms for part in self.parts])
-        data = np.concatenate([part.c for part in self.parts])
-        coef = csr_array((data, (rows, columns)), shape=self.shape)
+            rounds[part.rows], starts[part.rows + 1] = part.rounds, part.sizes
+        np.cumsum(starts, out=starts)
+        indices, data = np.empty(starts[-1], np.int64), np.empty(starts[-1])
+        for part in self.parts:
+            place(part.rows, part.sizes, part.atoms, part.c, starts, indices, data)
+        coef = csr_array((data, indices, starts), shape=self.shape)
         coef.sort_indices()
         return Solution(coef, objective, gap, rounds)

@@ -135,8 +135,8 @@ class ColumnTile:
     def coded(self) -> CodedRows:
         """The codes so far."""
         return coded_rows(
-            self.own, self.sizes.copy(), self.columns[self.atoms], self.c, self.values, self.lam,
-            self.rounds.copy(),
+            self.own, self.sizes, self.columns[self.atoms], self.c, self.values, self.lam,
+            self.rounds,
         )  # fmt: skip
 
     def _blocks(self) -> list[slice]:

@@ -69,34 +69,37 @@ def gradient_and_worst(
     atoms: Any,
     factors: Any,
     count: Any,
+    width: Any,
     g: Any,
     best: Any,
     places: Any,
 ) -> Any:
     """``g = k - sum_a factors[a] K[atoms[a]]``, and the largest ``|g|`` of 32 classes of columns; of all.
 
-    `K` (n, w), `k` and `g` (w,), w a multiple of 64, and `factors` (>= count,), all float32; `atoms` (>= count,)
-    int64. To `best` (32,) the largest values go, to `places` (32,) int32 their columns.
+    For the leading `width` columns, a multiple of 64. `K` (n, w), `k`, `g` (w,) and `factors` (>= count,) float32,
+    `atoms` (>= count,) int64. To `best` (32,) the largest values go, to `places` (32,) uint32 their columns.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        arrays = _arrays(context, builder, signature, arguments, 8)
-        matrix, start, rows, scales, _, out, high, at = (array and array.data for array in arrays)
-        width = builder.extract_value(arrays[0].shape, 1)
+        arrays = _arrays(context, builder, signature, arguments, 9)
+        matrix, start, rows, scales, _, _, out, high, at = (
+            array and array.data for array in arrays
+        )
+        stride = builder.extract_value(arrays[0].shape, 1)
         some = _Lanes(builder, types.float32, 16)
         each = [ir.Constant(INDEX, 16 * u) for u in range(4)]
         lanes = ir.Constant(some.integers, list(range(16)))
         sums = [cgutils.alloca_once(builder, some.type) for _ in each]
         most = [cgutils.alloca_once_value(builder, some.constant(0.0)) for _ in range(2)]
         where = [cgutils.alloca_once_value(builder, lanes) for _ in range(2)]
-        with cgutils.for_range(builder, builder.sdiv(width, ir.Constant(INDEX, 64))) as loop:
+        with cgutils.for_range(builder, builder.sdiv(arguments[5], ir.Constant(INDEX, 64))) as loop:
             first = builder.mul(loop.index, ir.Constant(INDEX, 64))
             columns = [builder.add(first, shift) for shift in each]
             for total, column in zip(sums, columns):
                 builder.store(some.load(start, column), total)
             with cgutils.for_range(builder, arguments[4]) as atom:
                 place = builder.load(builder.gep(rows, [atom.index]))
-                row = builder.mul(place, width)
+                row = builder.mul(place, stride)
                 factor = some.splat(builder.fneg(builder.load(builder.gep(scales, [atom.index]))))
                 for total, column in zip(sums, columns):
                     part = some.times(factor, some.load(matrix, builder.add(row, column)))
@@ -116,7 +119,7 @@ def gradient_and_worst(
         low, other = builder.load(most[0]), builder.load(most[1])
         return some.largest(builder.select(builder.fcmp_ordered(">", low, other), low, other))
 
-    return types.float32(K, k, atoms, factors, count, g, best, places), generate
+    return types.float32(K, k, atoms, factors, count, width, g, best, places), generate
 
 
 @intrinsic

@@ -24,6 +24,7 @@ from spdcluster.expression.candidates import make_workspace, solve_on_candidates
 from spdcluster.expression.cholesky import append_atom
 from spdcluster.expression.compiled import compiled
 from spdcluster.expression.gaussian import exp_negative, gaussian_row_single
+from spdcluster.expression.mixed import padded
 from spdcluster.expression.screening import gradient_single
 from spdcluster.expression.tree import BLOCK, LEAF, aligned_empty
 
@@ -43,7 +44,7 @@ class LocalColumns(NamedTuple):
     ----------
     positions : (M,) sorted positions, the rows' own leaves first, then by their distance
     blocks : (B, p, WIDTH) float32, the columns themselves
-    values : (M, M + 16) float32
+    values : (M, w) float32, w a little more than M, see `spdcluster.expression.mixed.padded`
     slot_of : (M,) row of `values` that holds the kernel values of a column's point, or -1
     evaluated : (M,) how many blocks of a row of `values` are there
     used : (1,) how many rows of `values` are in use
@@ -62,8 +63,7 @@ def make_local_columns(p: int, most: int = MOST_COLUMNS) -> LocalColumns:
     return LocalColumns(
         np.empty(most, np.int64),
         aligned_empty((most // WIDTH, p, WIDTH), np.float32),
-        # no power of two, so that one column of many rows does not fall into one place of the cache
-        aligned_empty((most, most + 16), np.float32),
+        aligned_empty((most, padded(most)), np.float32),
         np.empty(most, np.int64),
         np.empty(most, np.int64),
         np.zeros(1, np.int64),

@@ -43,6 +43,7 @@ COLUMNS = (
 SCANS = 60
 ADDED, ATOMS_FOR_ONE_MORE = 6, 8  # atoms between two scans, and how many of them let one more in
 ROWS_PER_TASK = 64
+WIDTH = 512  # columns evaluated together
 PIVOT = 1e-5  # least share of an atom that its fellows do not explain, for float32 kernel values
 MOST_ERROR = 0.1  # of float32, as a share of the penalty
 REFINED, ROUNDING = (
@@ -52,15 +53,19 @@ REFINED, ROUNDING = (
 REFINEMENTS = 8
 
 # Where kernel values come from. single (n, width): float32, over `scale`, zero beyond column n, each
-# wrong by `margin` at most; and in float64 either K (n, n) or, where that is empty, points (n, p) of the
-# kernel exp(-|u - v|^2).
-Source = namedtuple("Source", "single scale margin K points")
+# wrong by `margin` at most, as far as they are `known` (n,): how many leading columns of each row. The others are
+# evaluated when they are asked for, from the columns in `blocks` (B, p, WIDTH); the first `near` columns are
+# looked at alone, until there is no violator among them. In float64 values come from K (n, n) or, where that is
+# empty, from points (n, p) of the kernel exp(-|u - v|^2).
+Source = namedtuple("Source", "single scale margin known near blocks K points")
 
 # One thread's scratch. Of the atoms: inverse (capacity, capacity) of their Gram matrix, zero beyond them;
 # signs, step and target, values with the row, (capacity,) each; float32 coefficients. Of all columns: row and
 # gradient. Of the short list: columns, sizes of the gradient, values with the row and with each atom.
-# At the end: float64 values between atoms, points of the atoms in eights.
-Desk = namedtuple("Desk", "Q signs u v target b single row g places best short P A members active")
+# At the end: float64 values between atoms, points of the atoms in eights. A point to evaluate.
+Desk = namedtuple(
+    "Desk", "Q signs u v target b single row g places best short P A members active point"
+)
 
 
 def padded(n: int) -> int:
@@ -81,7 +86,7 @@ def source_of_matrix(K: NDArray[np.float64]) -> Source:
     single = aligned_empty((n, padded(n)), np.float32)
     np.multiply(K, 1.0 / scale, out=single[:, :n], casting="same_kind")
     single[:, n:] = 0.0
-    return Source(single, scale, 1.01 * UNIT, K, np.zeros((0, 4)))
+    return Source(single, scale, 1.01 * UNIT, *all_known(single), K, np.zeros((0, 4)))
 
 
 def source_of_vectors(vectors: NDArray[np.float64], n_jobs: int) -> Source:
@@ -102,7 +107,13 @@ def source_of_vectors(vectors: NDArray[np.float64], n_jobs: int) -> Source:
         gram_rows_single(short[rows], columns, n, single[rows])
 
     run_chunks(fill, range(0, n, ROWS_PER_TASK), n_jobs=n_jobs)
-    return Source(single, 1.0, margin, np.zeros((0, 0)), points)
+    return Source(single, 1.0, margin, *all_known(single), np.zeros((0, 0)), points)
+
+
+def all_known(single: NDArray[np.float32]) -> tuple[NDArray[np.int64], int, NDArray[np.float32]]:
+    """`known`, `near` and `blocks` of a source whose values are all there."""
+    n, width = single.shape
+    return np.full(n, width), width, np.zeros((0, 4, WIDTH), np.float32)
 
 
 @compiled
@@ -141,6 +152,7 @@ def make_desk(width: int, p: int, capacity: int) -> Any:  # pragma: no cover
         np.zeros((capacity + 1, capacity)),
         np.zeros((capacity // LANES, p, LANES)),
         np.zeros((capacity + 1, p)),
+        np.zeros(p, np.float32),
     )
 
 
@@ -174,16 +186,38 @@ def solve_rows_mixed(
 
 
 @leaf
+def evaluate(source: Any, j: int, width: int, desk: Any) -> None:  # pragma: no cover
+    """Let the float32 values of row j be known on the leading `width` columns."""
+    known = source.known[j]
+    if known >= width:
+        return
+    blocks, row, n = source.blocks, source.single[j], len(source.known)
+    for q in range(blocks.shape[1]):
+        desk.point[q] = blocks[j // WIDTH, q, j % WIDTH]
+    for block in range(known // WIDTH, min(len(blocks), -(-width // WIDTH))):
+        gaussian_row_single(
+            desk.point, blocks[block], WIDTH, row[block * WIDTH : (block + 1) * WIDTH]
+        )
+    for other in range(n, len(row)):
+        row[other] = 0.0
+    source.known[j] = width
+
+
+@leaf
 def close_ranks(
     atoms: NDArray[Any], c: NDArray[Any], used: int, desk: Any
 ) -> int:  # pragma: no cover
-    """Leave out the free places, and the desk clean; how many atoms."""
+    """Sort the atoms, leave out the free places, and leave the desk clean; how many atoms."""
     m = 0
     for a in range(used):
         for b in range(len(desk.Q)):
             desk.Q[a, b] = 0.0
         if desk.signs[a] != 0.0:
-            atoms[m], c[m] = atoms[a], c[a]
+            atom, value, place = atoms[a], c[a], m
+            while place > 0 and atoms[place - 1] > atom:
+                atoms[place], c[place] = atoms[place - 1], c[place - 1]
+                place -= 1
+            atoms[place], c[place] = atom, value
             m += 1
     for a in range(m, used):
         c[a] = 0.0
@@ -206,7 +240,9 @@ def solve_row_mixed(
     single, scale = source.single, source.scale
     row, g, b, signs, places = desk.row, desk.g, desk.b, desk.signs, desk.places
     penalty, damping = lam / scale, mu / scale
-    for j in range(len(row)):
+    width = source.near
+    evaluate(source, i, width, desk)
+    for j in range(width):
         row[j] = single[i, j]
     c[:] = 0.0
     m = 0
@@ -222,14 +258,24 @@ def solve_row_mixed(
         error = (1.0 + l1) * (source.margin + (m + 3) * UNIT)
         if not error <= MOST_ERROR * penalty:
             return m, scan, LEFT
-        steepest = gradient_and_worst(single, row, atoms, desk.single, m, g, desk.best, places)
+        steepest = gradient_and_worst(
+            single, row, atoms, desk.single, m, width, g, desk.best, places
+        )
         for a in range(m):
             row[np.uint64(atoms[a])] = single[i, np.uint64(atoms[a])]
         limit = np.float32(penalty + error)
         if steepest > limit:
-            m = add_from_short_list(source, i, penalty, damping, limit, atoms, c, m, desk)
+            m = add_from_short_list(source, i, penalty, damping, limit, atoms, c, m, width, desk)
             if m < 0:
                 return len(c), scan, -m
+            continue
+        if width < len(row):
+            width = len(row)
+            evaluate(source, i, width, desk)
+            for a in range(m):
+                evaluate(source, atoms[a], width, desk)
+            for j in range(width):
+                row[j] = single[i, j]
             continue
         # nothing left that float32 can see
         moved = refine(source, i, lam, mu, atoms, c, m, desk)
@@ -241,7 +287,7 @@ def solve_row_mixed(
         at, high = worst_in_doubt(source, i, np.float32(penalty - error - moved), atoms, c, m, desk)
         if high > lam * (1.0 + SLACK):
             places[0] = at
-            m = add_atom(source, i, penalty, damping, 0, atoms, c, m, desk)
+            m = add_atom(source, i, penalty, damping, 0, atoms, c, m, width, desk)
             if m < 0:
                 return len(c), scan, -m
             continue
@@ -272,6 +318,7 @@ def add_from_short_list(
     atoms: NDArray[Any],
     c: NDArray[Any],
     m: int,
+    width: int,
     desk: Any,
 ) -> int:  # pragma: no cover
     """Add the worst column of the short list, again and again; returns m, or less the state where this ends."""
@@ -285,7 +332,7 @@ def add_from_short_list(
             desk.P[a, f] = single[j, places[f]]
     worst = worst_of_few(desk.P, best, c, 0, limit)
     for _ in range(max(ADDED, m // ATOMS_FOR_ONE_MORE)):
-        m = add_atom(source, i, penalty, damping, worst, atoms, c, m, desk)
+        m = add_atom(source, i, penalty, damping, worst, atoms, c, m, width, desk)
         if m < 0:
             return m
         worst = worst_of_few(desk.P, short, c, m, limit)
@@ -304,6 +351,7 @@ def add_atom(
     atoms: NDArray[Any],
     c: NDArray[Any],
     m: int,
+    width: int,
     desk: Any,
 ) -> int:  # pragma: no cover
     """Add a column of the short list to the optimum on m places; the new m, or less the state where this ends."""
@@ -316,6 +364,7 @@ def add_atom(
         desk.signs,
     )
     j = desk.places[listed]
+    evaluate(source, j, width, desk)
     free = m
     for a in range(m):
         v[a] = single[j, np.uint64(atoms[a])]

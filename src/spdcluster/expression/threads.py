@@ -39,7 +39,7 @@ def run_chunks(
             return [work(task) for task in tasks]
     counts = list(sizes) if sizes is not None else [1] * len(tasks)
     bar = progress_bar(int(np.sum(counts)), description, "rows") if verbose else None
-    crew = _Crew(work, tasks, min(n_jobs, len(tasks)))
+    crew = _Crew(work, tasks, min(n_jobs, len(tasks)), report=bar is not None)
     with single_threaded_blas():
         try:
             for task in crew.finished():
@@ -60,33 +60,37 @@ class _Crew(Generic[Task, Result]):
     """Threads that take tasks in turn until there are none: a fourth of the cost of a pool with futures."""
 
     def __init__(
-        self, work: Callable[[Task], Result], tasks: Sequence[Task], n_threads: int
+        self,
+        work: Callable[[Task], Result],
+        tasks: Sequence[Task],
+        n_threads: int,
+        report: bool,
     ) -> None:
-        self.work, self.tasks = work, tasks
+        self.work, self.tasks, self.report = work, tasks, report
         self.results: list[Any] = [None] * len(tasks)
         self.todo: SimpleQueue[int] = SimpleQueue()
-        self.done: SimpleQueue[int | BaseException] = SimpleQueue()
+        self.news: SimpleQueue[int | BaseException | None] = SimpleQueue()
         for task in range(len(tasks)):
             self.todo.put(task)
         self.threads = [Thread(target=self._labour) for _ in range(n_threads)]
 
     def finished(self) -> Iterator[int]:
-        """Start; the tasks as they are done, or the first failure."""
+        """Start, and wait for the end: the tasks as they are done, if wanted, or the first failure."""
         for thread in self.threads:
             thread.start()
-        for _ in self.tasks:
-            yield self._next()
-
-    def _next(self) -> int:
-        while True:
+        at_work = len(self.threads)
+        while at_work:
             try:
                 # no wait without an end: some systems hear no Ctrl-C in it
-                done = self.done.get(timeout=0.2)
+                news = self.news.get(timeout=0.2)
             except Empty:
                 continue
-            if isinstance(done, BaseException):
-                raise done
-            return done
+            if isinstance(news, BaseException):
+                raise news
+            if news is None:
+                at_work -= 1
+            else:
+                yield news
 
     def dismiss(self) -> None:
         """Begin no further task; wait for those under way."""
@@ -102,13 +106,15 @@ class _Crew(Generic[Task, Result]):
             try:
                 task = self.todo.get_nowait()
             except Empty:
+                self.news.put(None)
                 return
             try:
                 self.results[task] = self.work(self.tasks[task])
             except BaseException as failure:
-                self.done.put(failure)
+                self.news.put(failure)
                 return
-            self.done.put(task)
+            if self.report:
+                self.news.put(task)
 
 
 def progress_bar(total: int, description: str, unit: str) -> "tqdm":
