@@ -18,7 +18,7 @@ from spdcluster import KernelSSC
 from spdcluster.expression import certify, self_expression
 from spdcluster.expression.active_set import largest_size
 from spdcluster.expression.gaussian import gaussian_rows, gaussian_rows_single
-from spdcluster.expression.intrinsics import gradient_of_eight
+from spdcluster.expression.intrinsics import LANES, kernel_values, lanes_above
 from spdcluster.expression.screening import gradient_error, single_margin
 from spdcluster.expression.tree import LEAF, build_tree
 from spdcluster.kernels import KernelGram, VectorGram, make_kernel
@@ -161,26 +161,36 @@ def test_compiled_kernel_values_and_the_margin_of_single_precision(seed, p, size
 def test_gradients_at_the_members_of_a_leaf_are_within_their_margin(seed, p, m, size):
     rng = np.random.default_rng(seed)
     centre = rng.normal(size=p) * size
-    active = centre + rng.normal(size=(m + 1, p)) * min(size, 1.0)
-    members = centre[:, None] + rng.normal(size=(3, p, 8)) * min(size, 1.0)
-    factors = np.concatenate([[1.0], rng.normal(size=m)])
-    exact = factors @ np.exp(-((active[:, :, None] - members[1]) ** 2).sum(axis=1))
-    norm = np.sqrt(max((active**2).sum(1).max(), (members**2).sum(1).max()))
+    n = -(-(m + 1) // 4) * 4
+    points = centre + rng.normal(size=(n, p)) * min(size, 1.0)
+    columns = centre[:, None] + rng.normal(size=(3, p, 2 * LANES)) * min(size, 1.0)
+    there, places = columns[1, :, 5 : 5 + LANES], rng.permutation(n)
+    factors = np.concatenate([[1.0], rng.normal(size=m), np.zeros(n - m - 1)])
+    kernel = np.exp(-((points[:, :, None] - there) ** 2).sum(axis=1))
+    exact = factors @ kernel[places]
+    norm = np.sqrt(max((points**2).sum(1).max(), (columns**2).sum(1).max()))
+    margin, reach = single_margin(p, norm), rng.uniform(size=(2, LANES))
+    limit = np.median(np.abs(exact) + 0.3 * reach[1])
     allowed = {
-        np.float32: gradient_error(-factors[1:], single_margin(p, norm)),
-        np.float64: 1e-14 * np.abs(factors).sum() * (1.0 + norm),
+        np.float32: (margin, gradient_error(-factors[1 : m + 1], margin)),
+        np.float64: 1e-14 * np.array([1.0, np.abs(factors).sum()]) * (1.0 + norm),
     }
-    for precision, margin in allowed.items():
-        out = np.empty(8)
-        arrays = (part.astype(precision) for part in (members, active, factors))
-        largest = _gradient_at_a_leaf(*arrays, out)
-        assert np.abs(out - exact).max() <= margin
-        assert largest == pytest.approx(np.abs(out).max(), rel=1e-12)
+    for precision, (of_value, of_sum) in allowed.items():
+        values, out = np.full((n, LANES), np.nan, precision), np.empty(LANES, precision)
+        single = [part.astype(precision) for part in (points, columns, factors, reach)]
+        bits = _gradient_at_lanes(*single, 0.3, limit, places, values, out)
+        assert np.abs(values - kernel).max() <= of_value
+        assert np.abs(out - exact).max() <= of_sum
+        high, slack = np.abs(exact) + 0.3 * reach[1], of_sum + 1e-6 * limit
+        above = (bits >> np.arange(LANES)) & 1 == 1
+        assert np.all(above[high > limit + slack])
+        assert not np.any(above[high < limit - slack])
 
 
 @njit
-def _gradient_at_a_leaf(members, active, factors, out):
-    return gradient_of_eight(members, 1, active, factors, len(factors), out)
+def _gradient_at_lanes(points, columns, factors, reach, scale, limit, places, values, out):
+    kernel_values(points, np.arange(len(points)), len(points), columns, 1, 5, values)
+    return lanes_above(values, places, factors, 0, len(places), reach, 1, scale, limit, out)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -204,10 +214,10 @@ def test_tree_holds_every_point_once_and_bounds_its_leaves(seed, n, p, kind):
     assert sizes.max() <= LEAF
     for leaf in range(len(sizes)):
         members = np.arange(tree.leaf_starts[leaf], tree.leaf_starts[leaf + 1])
-        assert tree.centre[leaf] in members
         assert np.all(tree.leaf_of[members] == leaf)
-        square = ((tree.points[members] - tree.points[tree.centre[leaf]]) ** 2).sum(1)
-        assert np.all(np.sqrt(-2 * np.expm1(-square)) <= tree.reach[leaf] + 1e-12)
+        square = ((tree.points[members] - tree.centres[leaf]) ** 2).sum(1)
+        assert np.all(np.sqrt(-2 * np.expm1(-square)) <= tree.reach.ravel()[leaf])
+    assert np.all(tree.reach.ravel()[len(sizes) :] == -np.inf)
 
 
 def test_estimator_uses_the_budget_and_predicts_without_the_gram_matrix():
@@ -274,7 +284,7 @@ def test_control_c_stops_the_solver_and_its_threads(kernel):
 def test_a_tile_that_fails_ends_the_run(monkeypatch):
     from spdcluster.expression import tiles
 
-    def fail(self, todo):
+    def fail(self, todo, share):
         raise MemoryError("none left")
 
     monkeypatch.setattr(tiles, "TILE", 64)

@@ -22,6 +22,7 @@ from spdcluster.expression.homotopy import (
     solve_rows_with_atoms,
 )
 from spdcluster.expression.local import LocalColumns
+from spdcluster.expression.screening import FULL
 from spdcluster.expression.tiles import Tile, solve_each_tile
 from spdcluster.expression.tree import build_tree
 from spdcluster.kernels.gram import Gram, VectorGram
@@ -138,6 +139,7 @@ class PathsTile(Tile):
         follow_paths(kernel_rows, self.rows, self.most, self.lam, self.codes, self.stop)
         while len(todo) and not self.stop[0]:
             solve_on_atoms(self.tree.points, self.rows, todo, self.lam, self.max_rounds, self.codes)
+            self.known.sizes[:] = FULL
             unproved = todo
             while len(unproved) and not self.stop[0]:
                 unproved = self._finish(unproved)

@@ -15,7 +15,10 @@ OF_SAME_SIZE = {
     types.int32: types.float32,
     types.int64: types.float64,
 }
-LANES = 8
+LANES = 16  # columns of a panel of kernel values
+EIGHT = 8
+TOGETHER = 4  # points compared with them at once: as many sums as the processor keeps going
+UNROLLED = 4
 LOOSE = ("contract", "reassoc", "nsz")
 INDEX, SHORT_INDEX = ir.IntType(64), ir.IntType(32)
 # of 2^x in each precision: terms of its series on [-1/2, 1/2], bits of the fraction, largest -x
@@ -33,78 +36,110 @@ def bits_of(context: Any, value: Any) -> Any:
 
 
 @intrinsic
-def largest_of_eight(
-    context: Any, g: Any, sources: Any, weights: Any, rests: Any, i: Any, scale: Any
+def kernel_values(
+    context: Any,
+    points: Any,
+    chosen: Any,
+    count: Any,
+    columns: Any,
+    block: Any,
+    start: Any,
+    out: Any,
 ) -> Any:
-    """``max_lane |sum_a weights[i, a, lane] g[sources[i, a]]| + scale rests[i, lane]`` over eight lanes.
+    """``out[i, lane] = exp(-|points[i] - columns[block, :, start + lane]|^2)`` for the i in ``chosen[:count]``.
 
-    `g` (n,) float32, `sources` (m, s) int32, `weights` (m, s, 8) and `rests` (m, 8) float32, all
-    contiguous. Written out, because the compiler makes no vector instruction of loops over eight.
+    `points` (u, p), `columns` (B, p, W) and `out` (u, 16) of one precision, p a multiple of 4; `chosen`
+    int64, its `count` entries in use followed by others that fill up a multiple of 4. Relative error of the
+    exponential alone: 4 units of the last place.
     """
+    real = points.dtype
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        arrays = _arrays(context, builder, signature, arguments, 4)
-        values, places, factors, remains = (array.data for array in arrays)
-        row, n_sources = arguments[4], builder.extract_value(arrays[1].shape, 1)
-        eight = _Eight(builder, types.float32)
-        first = builder.mul(row, n_sources)
-        total = cgutils.alloca_once_value(builder, eight.constant(0.0))
-        with cgutils.for_range(builder, n_sources) as loop:
-            place = builder.add(first, loop.index)
-            source = builder.sext(builder.load(builder.gep(places, [place])), INDEX)
-            value = eight.splat(builder.load(builder.gep(values, [source])))
-            part = eight.times(value, eight.load(factors, eight.at(place)))
-            builder.store(eight.plus(builder.load(total), part), total)
-        rest = eight.times(eight.splat(arguments[5]), eight.load(remains, eight.at(row)))
-        return eight.largest(eight.plus(eight.size(builder.load(total)), rest))
+        arrays = _arrays(context, builder, signature, arguments, 7)
+        there, places, others, values = (arrays[i].data for i in (0, 1, 3, 6))
+        p, width = (builder.extract_value(arrays[3].shape, i) for i in (1, 2))
+        lanes, four = _Lanes(builder, real, LANES), ir.Constant(INDEX, TOGETHER)
+        first = builder.add(builder.mul(builder.mul(arguments[4], p), width), arguments[5])
+        sums = [cgutils.alloca_once(builder, lanes.type) for _ in range(TOGETHER)]
+        rounded_up = builder.add(arguments[2], ir.Constant(INDEX, TOGETHER - 1))
+        with cgutils.for_range(builder, builder.sdiv(rounded_up, four)) as loop:
+            at = builder.mul(loop.index, four)
+            rows = [
+                builder.load(builder.gep(places, [builder.add(at, ir.Constant(INDEX, j))]))
+                for j in range(TOGETHER)
+            ]
+            own = [builder.mul(row, p) for row in rows]
+            for part in sums:
+                builder.store(lanes.constant(0.0), part)
+            with cgutils.for_range(builder, builder.sdiv(p, ir.Constant(INDEX, UNROLLED))) as chunk:
+                here = builder.mul(chunk.index, ir.Constant(INDEX, UNROLLED))
+                for b in range(UNROLLED):
+                    q = builder.add(here, ir.Constant(INDEX, b))
+                    column = lanes.load(others, builder.add(first, builder.mul(q, width)))
+                    for j in range(TOGETHER):
+                        point = lanes.splat(
+                            builder.load(builder.gep(there, [builder.add(own[j], q)]))
+                        )
+                        apart = builder.fsub(point, column, flags=LOOSE)
+                        square = lanes.times(apart, apart)
+                        builder.store(lanes.plus(builder.load(sums[j]), square), sums[j])
+            for j in range(TOGETHER):
+                value = lanes.exp_negative(builder.load(sums[j]))
+                lanes.store(value, values, builder.mul(rows[j], ir.Constant(INDEX, LANES)))
+        return context.get_dummy_value()
 
-    return types.float32(g, sources, weights, rests, i, scale), generate
+    return types.void(points, chosen, count, columns, block, start, out), generate
 
 
 @intrinsic
-def gradient_of_eight(
-    context: Any, members: Any, leaf: Any, active: Any, factors: Any, count: Any, out: Any
-) -> Any:
-    """``out[lane] = sum_a factors[a] exp(-|active[a] - members[leaf, :, lane]|^2)``; the largest ``|out|``.
+def lanes_above(
+    context: Any, values: Any, places: Any, factors: Any, start: Any, stop: Any, reach: Any, block: Any,
+    scale: Any, limit: Any, out: Any,
+) -> Any:  # fmt: skip
+    """``out[lane] = sum_e factors[e] values[places[e], lane]`` over ``start <= e < stop``.
 
-    `members` (L, p, 8), `active` (>= count, p) and `factors` (>= count,) of one precision, p a multiple of
-    4; `out` (8,) float64. Relative error of the exponential alone: 4 units of the last place.
+    Returns one bit for each lane with ``|out[lane]| + scale reach[block, lane] > limit``. `values` (u, 16),
+    `factors`, `reach` (B, 16), `scale`, `limit` and `out` (16,) of one precision, `places` int64;
+    ``stop - start`` a multiple of 4.
     """
-    real = members.dtype
+    real = values.dtype
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        arrays = _arrays(context, builder, signature, arguments, 6)
-        points, others, weights = arrays[0].data, arrays[2].data, arrays[3].data
-        p = builder.extract_value(arrays[0].shape, 1)
-        eight = _Eight(builder, real)
-        first = builder.mul(arguments[1], p)
-        total = cgutils.alloca_once_value(builder, eight.constant(0.0))
-        # two sums, so that one waits less for the other
-        sums = [cgutils.alloca_once(builder, eight.type) for _ in range(2)]
-        step = ir.Constant(INDEX, 4)
-        with cgutils.for_range(builder, arguments[4]) as atom:
-            for part in sums:
-                builder.store(eight.constant(0.0), part)
-            own = builder.mul(atom.index, p)
-            with cgutils.for_range(builder, builder.sdiv(p, step)) as chunk:
-                start = builder.mul(chunk.index, step)
-                for b in range(4):
-                    q = builder.add(start, ir.Constant(INDEX, b))
-                    there = eight.load(points, eight.at(builder.add(first, q)))
-                    here = eight.splat(builder.load(builder.gep(others, [builder.add(own, q)])))
-                    apart = builder.fsub(here, there, flags=LOOSE)
-                    square = eight.times(apart, apart)
-                    builder.store(eight.plus(builder.load(sums[b % 2]), square), sums[b % 2])
-            value = eight.exp_negative(eight.plus(*(builder.load(part) for part in sums)))
-            weight = eight.splat(builder.load(builder.gep(weights, [atom.index])))
-            builder.store(eight.plus(builder.load(total), eight.times(weight, value)), total)
-        found = builder.load(total)
-        wide = ir.VectorType(ir.DoubleType(), LANES)
-        result = found if real == types.float64 else builder.fpext(found, wide)
-        builder.store(result, builder.bitcast(arrays[5].data, wide.as_pointer()), align=8)
-        return eight.largest(eight.size(found))
+        arrays = _arrays(context, builder, signature, arguments, 10)
+        panel, rows, weights, reaches, result = (arrays[i].data for i in (0, 1, 2, 5, 9))
+        lanes, step = _Lanes(builder, real, LANES), ir.Constant(INDEX, UNROLLED)
+        sums = [cgutils.alloca_once_value(builder, lanes.constant(0.0)) for _ in range(2)]
+        count = builder.sdiv(builder.sub(arguments[4], arguments[3]), step)
+        with cgutils.for_range(builder, count) as loop:
+            first = builder.add(arguments[3], builder.mul(loop.index, step))
+            for b in range(UNROLLED):
+                entry = builder.add(first, ir.Constant(INDEX, b))
+                row = builder.mul(
+                    builder.load(builder.gep(rows, [entry])), ir.Constant(INDEX, LANES)
+                )
+                weight = lanes.splat(builder.load(builder.gep(weights, [entry])))
+                part = lanes.times(weight, lanes.load(panel, row))
+                builder.store(lanes.plus(builder.load(sums[b % 2]), part), sums[b % 2])
+        total = lanes.plus(*(builder.load(part) for part in sums))
+        lanes.store(total, result, ir.Constant(INDEX, 0))
+        near = lanes.load(reaches, builder.mul(arguments[6], ir.Constant(INDEX, LANES)))
+        high = lanes.plus(lanes.size(total), lanes.times(lanes.splat(arguments[7]), near))
+        above = builder.fcmp_ordered(">", high, lanes.splat(arguments[8]))
+        return builder.zext(builder.bitcast(above, ir.IntType(LANES)), INDEX)
 
-    return real(members, leaf, active, factors, count, out), generate
+    return types.int64(
+        values, places, factors, types.int64, types.int64, reach, types.int64, real, real, out
+    ), generate
+
+
+@intrinsic
+def lowest_bit(context: Any, bits: Any) -> Any:
+    """The place of the lowest bit of an int64 other than zero."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), generate
 
 
 @intrinsic
@@ -113,7 +148,7 @@ def largest_in_eights(context: Any, x: Any, start: Any, count: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         (array, _, _) = _arrays(context, builder, signature, arguments, 3)
-        eight = _Eight(builder, x.dtype)
+        eight = _Lanes(builder, x.dtype, EIGHT)
         first, zero = arguments[1], eight.constant(0.0)
         most = cgutils.alloca_once_value(builder, zero)
         with cgutils.for_range(builder, arguments[2]) as loop:
@@ -134,30 +169,34 @@ def _arrays(context: Any, builder: Any, signature: Any, arguments: Any, count: i
     ]
 
 
-class _Eight:
-    """Eight floats at once, in one precision."""
+class _Lanes:
+    """Some floats at once, in one precision."""
 
-    def __init__(self, builder: Any, real: Any) -> None:
-        self.builder, self.real = builder, real
+    def __init__(self, builder: Any, real: Any, count: int) -> None:
+        self.builder, self.real, self.count = builder, real, count
         self.element = ir.FloatType() if real == types.float32 else ir.DoubleType()
-        self.type = ir.VectorType(self.element, LANES)
-        self.suffix = "v8f32" if real == types.float32 else "v8f64"
+        self.type = ir.VectorType(self.element, count)
+        self.suffix = f"v{count}f{32 if real == types.float32 else 64}"
 
     def constant(self, value: float) -> Any:
-        return ir.Constant(self.type, [value] * LANES)
+        return ir.Constant(self.type, [value] * self.count)
 
     def splat(self, value: Any) -> Any:
         nothing = ir.Constant(self.type, ir.Undefined)
         one = self.builder.insert_element(nothing, value, ir.Constant(SHORT_INDEX, 0))
-        zeros = ir.Constant(ir.VectorType(SHORT_INDEX, LANES), [0] * LANES)
+        zeros = ir.Constant(ir.VectorType(SHORT_INDEX, self.count), [0] * self.count)
         return self.builder.shuffle_vector(one, nothing, zeros)
 
     def at(self, index: Any) -> Any:
-        return self.builder.mul(index, ir.Constant(INDEX, LANES))
+        return self.builder.mul(index, ir.Constant(INDEX, self.count))
 
     def load(self, pointer: Any, start: Any) -> Any:
         place = self.builder.bitcast(self.builder.gep(pointer, [start]), self.type.as_pointer())
         return self.builder.load(place, align=4 if self.real == types.float32 else 8)
+
+    def store(self, value: Any, pointer: Any, start: Any) -> None:
+        place = self.builder.bitcast(self.builder.gep(pointer, [start]), self.type.as_pointer())
+        self.builder.store(value, place, align=4 if self.real == types.float32 else 8)
 
     def plus(self, a: Any, b: Any) -> Any:
         return self.builder.fadd(a, b, flags=LOOSE)
@@ -192,7 +231,7 @@ class _Eight:
         for k in range(terms - 2, -1, -1):
             s = self.plus(self.times(s, f), self.constant(log(2.0) ** k / factorial(k)))
         bits = ir.IntType(32 if self.real == types.float32 else 64)
-        integers = ir.VectorType(bits, LANES)
-        shift = ir.Constant(integers, [fraction_bits] * LANES)
+        integers = ir.VectorType(bits, self.count)
+        shift = ir.Constant(integers, [fraction_bits] * self.count)
         exponent = builder.shl(builder.fptosi(whole, integers), shift)
         return builder.bitcast(builder.add(builder.bitcast(s, integers), exponent), self.type)

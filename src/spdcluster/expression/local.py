@@ -74,7 +74,7 @@ def make_local_columns(p: int, most: int = MOST_COLUMNS) -> LocalColumns:
 def gather_columns(tree: Any, first: int, last: int, local: Any) -> int:  # pragma: no cover
     """Gather the leaves of the rows from `first` to `last` and those nearest to them; how many columns."""
     own_first, own_last = tree.leaf_of[first], tree.leaf_of[last] + 1
-    p, n_leaves, most = tree.points.shape[1], len(tree.reach), len(local.positions)
+    p, n_leaves, most = tree.points.shape[1], len(tree.centres), len(local.positions)
     mean = np.zeros(p, np.float32)
     for row in range(first, last + 1):
         for q in range(p):

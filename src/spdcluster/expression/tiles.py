@@ -8,6 +8,7 @@ number.
 
 from collections.abc import Callable
 from queue import SimpleQueue
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,18 +17,23 @@ from spdcluster.expression import active_set
 from spdcluster.expression.candidates import Codes
 from spdcluster.expression.codes import CodedRows, RowCodes, Solution, coded_rows
 from spdcluster.expression.dense import FIRST_CAPACITY
+from spdcluster.expression.intrinsics import LANES, UNROLLED
 from spdcluster.expression.local import LocalColumns, make_local_columns, solve_rows_locally
 from spdcluster.expression.screening import (
     AGAIN,
-    at_representatives,
-    bound_leaves,
-    finish_rows,
+    FULL,
+    Known,
+    gather_sums,
+    needs_double,
     single_margin,
+    solve_again,
+    sweep,
 )
 from spdcluster.expression.threads import run_chunks
-from spdcluster.expression.tree import LeafTree, build_tree
+from spdcluster.expression.tree import LeafTree, aligned_empty, build_tree
 
-TILE = 1024
+TILE = 2048
+FIRST_SHARE = 0.3
 MORE_COLUMNS = 16_384  # looked at together for codes of many atoms
 
 
@@ -95,6 +101,7 @@ class Tile:
     ----------
     rows : (r,) sorted positions
     codes : `spdcluster.expression.candidates.Codes` of the rows
+    known : `spdcluster.expression.screening.Known` of them
     """
 
     def __init__(
@@ -120,13 +127,15 @@ class Tile:
             np.zeros(r, np.int64),
             np.zeros(r, np.int64),
         )
+        self.known = Known(np.full((len(tree.centres), r), FULL, np.uint8), np.zeros(r))
 
     def solve(self, local: LocalColumns) -> None:
         """Solve all rows and prove them over all N columns."""
         self._solve_locally(local)
-        todo = np.arange(len(self.rows))
-        while len(todo) and not self.stop[0]:
-            todo = self._finish(todo)
+        for share in (FIRST_SHARE, 1.0):
+            todo = np.arange(len(self.rows))
+            while len(todo) and not self.stop[0]:
+                todo = self._finish(todo, share)
 
     def coded(self) -> CodedRows:
         """The codes so far, of points by their place in the input."""
@@ -155,32 +164,39 @@ class Tile:
                 # codes of many atoms have many of them farther away
                 local = make_local_columns(self.tree.points.shape[1], MORE_COLUMNS)
 
-    def _at_representatives(self, todo: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Gradients of rows at all representatives, shape (len(todo), L)."""
-        codes = self.codes
-        used = np.arange(codes.atoms.shape[1]) < codes.sizes[todo, None]
-        starts = np.concatenate([[0], np.cumsum(codes.sizes[todo])])
-        atoms, c = codes.atoms[todo][used], codes.c[todo][used].astype(np.float32)
-        active, place = np.unique(np.concatenate([self.rows[todo], atoms]), return_inverse=True)
-        out = np.empty((len(todo), len(self.tree.reach)), np.float32)
-        at_representatives(
-            self.tree.representatives, self.tree.points_single, active, place[: len(todo)], starts,
-            place[len(todo) :], c, out,
-        )  # fmt: skip
-        return out
+    def _finish(self, todo: NDArray[np.int64], share: float = 1.0) -> NDArray[np.int64]:
+        """Prove rows over all columns; which of them have to be looked at once more.
 
-    def _finish(self, todo: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Prove rows over all columns; which of them have to be looked at once more."""
+        A `share` less than 1 proves nothing, see `sweep`.
+        """
         tree, codes = self.tree, self.codes
-        bounds = self._at_representatives(todo)
-        bound_leaves(tree, todo, self.lam, self.margin, bounds, codes)
-        finish_rows(
-            tree, self.rows, todo, self.lam, self.mu, self.max_rounds, self.margin, bounds, codes,
-            self.stop,
-        )  # fmt: skip
+        is_double = needs_double(todo, self.lam, self.margin, codes)
+        if np.any(~is_double):
+            self._sweep(todo[~is_double], tree.points_single, tree.members, share)
+        if np.any(is_double):
+            self._sweep(todo[is_double], tree.points, tree.members_double, share)
         if np.any(codes.states[todo] == active_set.OUT_OF_ROOM):
             self._make_room()
         return todo[(codes.states[todo] == AGAIN) | (codes.states[todo] == active_set.OUT_OF_ROOM)]
+
+    def _sweep(
+        self, todo: NDArray[np.int64], points: NDArray[Any], members: NDArray[Any], share: float
+    ) -> None:
+        """Look at all columns in the precision of `points`, and solve rows with violators again."""
+        # rows of as many summands one after the other: the processor foresees where their sums end
+        todo = todo[np.argsort(self.codes.sizes[todo] // UNROLLED, kind="stable")]
+        sums = gather_sums(self.tree, points, self.rows, todo, self.codes)
+        coarse, fine = (
+            aligned_empty((len(sums.points), LANES), dtype) for dtype in (np.float32, points.dtype)
+        )
+        found = sweep(
+            self.tree, members, self.rows, todo, self.lam, self.margin, self.codes, sums, self.known,
+            share, coarse, fine, self.stop,
+        )  # fmt: skip
+        solve_again(
+            self.tree, self.rows, todo, self.lam, self.mu, self.max_rounds, self.margin, self.codes,
+            found, self.known, self.stop,
+        )  # fmt: skip
 
     def _make_room(self) -> None:
         codes = self.codes

@@ -1,18 +1,12 @@
 """Points sorted so that neighbours share a leaf, each leaf with a bound on how far its members differ.
 
 In the feature space of the Gaussian kernel, ``|phi(x) - phi(y)|^2 = 2 - 2 k(x, y)``. For a residual r
-of some row, Cauchy and Schwarz give for every member x of a leaf with representative y
+of some row, Cauchy and Schwarz give for every member x of a leaf with the point y in its middle
 
     |<r, phi(x)>| <= |<r, phi(y)>| + |r| |phi(x) - phi(y)|,
 
-so that one value at the representative settles a whole leaf wherever the right side stays below the
-penalty. Where it does not, the representatives around the leaf know more: with any weights w and
-``phi(x) = sum_l w_l phi(y_l) + e_x``,
-
-    |<r, phi(x)>| <= |sum_l w_l <r, phi(y_l)>| + |r| |e_x|,
-
-and ``|e_x|`` is several times smaller than the distance to one representative. This is what lets the
-solver prove optimality over all N columns without visiting them.
+so that one value at this representative settles a whole leaf wherever the right side stays below the
+penalty. This is what lets the solver prove optimality over all N columns without visiting them.
 """
 
 from typing import Any, NamedTuple
@@ -20,17 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spdcluster.expression.cholesky import append_atom, solve_factored
 from spdcluster.expression.compiled import compiled
-from spdcluster.expression.gaussian import gaussian_rows, gaussian_rows_single
+from spdcluster.expression.gaussian import gaussian_rows_single
+from spdcluster.expression.intrinsics import LANES
 from spdcluster.expression.threads import run_chunks
 
-LEAF = 8  # members of a leaf at most
-BLOCK = 256  # representatives evaluated together
-NEIGHBOURS = 24  # nearest leaves that are known of each
-SUPPORT = 16  # representatives that each member is a combination of, up to |e_x|
-RIDGE = 1e-6  # on their Gram matrix: any weights do, and those of moderate size round less
+LEAF = LANES  # members of a leaf at most
+BLOCK = 256  # representatives in one block
+NEIGHBOURS = 4  # nearest leaves that are known of each
 LEAVES_PER_TASK = 256
+FIRST_STEP, STEPS = 8, 24  # on the way from the mean of a leaf to the middle of its ball
 
 
 class LeafTree(NamedTuple):
@@ -43,15 +36,12 @@ class LeafTree(NamedTuple):
     leaf_starts : (L + 1,) sorted position of the first member of each leaf
     leaf_of : (N,) the leaf at each sorted position
     members : (L, p, LEAF) float32; a leaf with fewer repeats its last; members_double : not rounded
-    centre : (L,) sorted position of the representative: the member nearest to the mean
-    reach : (L,) largest feature distance from the representative to a member
-    representatives : (B, p, BLOCK) float32; the last block is padded with zeros
+    centres : (L, p) float32, the representative of each leaf: a point from which no member is far
+    reach : (B * BLOCK / LANES, LANES) float32, largest feature distance from a representative to a member of
+        its leaf; minus infinity where there is no leaf
+    representatives : (B, p, BLOCK) float32, these by coordinate; the last block is padded with zeros
     neighbours : (L, NEIGHBOURS) the leaves of nearest representative, the leaf itself first; (L, L) if
         there are fewer
-    support : (L, SUPPORT) int32, the first of `neighbours`; the leaf itself where there are fewer
-    weights : (L, SUPPORT, LEAF) float32, of each member on the representatives of `support`
-    unexplained : (L, LEAF) float32, ``|e_x|`` of each member, rounded up
-    weight_sums : (L,) float32, the largest ``|w|_1`` of a member
     largest_norm : the largest Euclidean norm of a point
     """
 
@@ -62,14 +52,10 @@ class LeafTree(NamedTuple):
     leaf_of: NDArray[np.int64]
     members: NDArray[np.float32]
     members_double: NDArray[np.float64]
-    centre: NDArray[np.int64]
+    centres: NDArray[np.float32]
     reach: NDArray[np.float32]
     representatives: NDArray[np.float32]
     neighbours: NDArray[np.int64]
-    support: NDArray[np.int32]
-    weights: NDArray[np.float32]
-    unexplained: NDArray[np.float32]
-    weight_sums: NDArray[np.float32]
     largest_norm: float
 
 
@@ -82,7 +68,7 @@ def aligned_empty(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
 
 
 def build_tree(vectors: NDArray[np.float64], n_jobs: int = 1) -> LeafTree:
-    """Sort the points (N, p) into leaves of at most LEAF by repeated median splits."""
+    """Sort the points (N, p) into leaves of at most LEAF by repeated splits in halves."""
     n, p = vectors.shape
     centred = vectors - vectors.mean(axis=0)
     # along principal axes the widest coordinate is a good direction to split
@@ -96,7 +82,7 @@ def build_tree(vectors: NDArray[np.float64], n_jobs: int = 1) -> LeafTree:
 
     n_leaves = len(starts) - 1
     leaf_of = np.repeat(np.arange(n_leaves), np.diff(starts))
-    reach, centre = measure_leaves(points, starts)
+    distance, centres = measure_leaves(points, starts)
     members = aligned_empty((n_leaves, padded, LEAF), np.float32)
     members_double = aligned_empty((n_leaves, padded, LEAF), np.float64)
     lane = np.minimum(np.arange(LEAF), np.diff(starts)[:, None] - 1)
@@ -107,37 +93,23 @@ def build_tree(vectors: NDArray[np.float64], n_jobs: int = 1) -> LeafTree:
     representatives = aligned_empty((n_blocks, padded, BLOCK), np.float32)
     representatives[:] = 0.0
     for block in range(n_blocks):
-        part = centre[block * BLOCK : (block + 1) * BLOCK]
-        representatives[block, :, : len(part)] = points_single[part].T
+        part = centres[block * BLOCK : (block + 1) * BLOCK]
+        representatives[block, :, : len(part)] = part.T
     largest = float(np.sqrt(np.einsum("ij,ij->i", points, points).max()))
     neighbours = np.empty((n_leaves, min(NEIGHBOURS, n_leaves)), np.int64)
-    weights = aligned_empty((n_leaves, SUPPORT, LEAF), np.float32)
-    unexplained = np.empty((n_leaves, LEAF), np.float32)
-    weight_sums = np.empty(n_leaves, np.float32)
 
     def look_around(start: int) -> None:
         part = slice(start, min(n_leaves, start + LEAVES_PER_TASK))
         neighbours[part] = nearest_leaves(
-            representatives, n_leaves, points_single[centre[part]], np.arange(n_leaves)[part],
+            representatives, n_leaves, centres[part], np.arange(n_leaves)[part],
             neighbours.shape[1],
         )  # fmt: skip
-        combine_representatives(
-            points,
-            starts,
-            centre,
-            neighbours,
-            part.start,
-            part.stop,
-            weights,
-            unexplained,
-            weight_sums,
-        )
 
     run_chunks(look_around, range(0, n_leaves, LEAVES_PER_TASK), n_jobs=n_jobs)
-    support = np.repeat(np.arange(n_leaves, dtype=np.int32)[:, None], SUPPORT, axis=1)
-    support[:, : neighbours.shape[1]] = neighbours[:, :SUPPORT]
+    reach = aligned_empty((n_blocks * BLOCK // LANES, LANES), np.float32)
+    reach[:] = -np.inf
     # rounded up: the bound must hold in float32 too
-    reach_single = np.nextafter(reach.astype(np.float32), np.float32(np.inf))
+    reach.ravel()[:n_leaves] = np.nextafter(distance.astype(np.float32), np.float32(np.inf))
     return LeafTree(
         order=order,
         points=points,
@@ -146,14 +118,10 @@ def build_tree(vectors: NDArray[np.float64], n_jobs: int = 1) -> LeafTree:
         leaf_of=leaf_of,
         members=members,
         members_double=members_double,
-        centre=centre,
-        reach=reach_single,
+        centres=centres,
+        reach=reach,
         representatives=representatives,
         neighbours=neighbours,
-        support=support,
-        weights=weights,
-        unexplained=unexplained,
-        weight_sums=weight_sums,
         largest_norm=largest,
     )
 
@@ -162,7 +130,10 @@ def build_tree(vectors: NDArray[np.float64], n_jobs: int = 1) -> LeafTree:
 def split_into_leaves(
     V: NDArray[Any], largest: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:  # pragma: no cover
-    """Order (n,) and leaf starts (L + 1,): split at the median of the coordinate of largest variance."""
+    """Order (n,) and leaf starts (L + 1,): split in halves by the coordinate of largest variance.
+
+    All leaves but the last are full.
+    """
     n, p = V.shape
     order = np.arange(n)
     starts = [0]
@@ -190,7 +161,7 @@ def split_into_leaves(
         sorted_ = np.argsort(key)
         for t in range(size):
             order[start + t] = part[sorted_[t]]
-        middle = start + (size + 1) // 2
+        middle = start + ((size - 1) // largest + 2) // 2 * largest
         stack.append((middle, stop))
         stack.append((start, middle))
     return order, np.array(starts)
@@ -200,26 +171,39 @@ def split_into_leaves(
 def measure_leaves(
     points: NDArray[Any], starts: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any]]:  # pragma: no cover
-    """Reach and representative (the member nearest to the mean) of each leaf: (L,), (L,)."""
+    """Reach (L,) and representative (L, p) of each leaf: about the middle of the smallest ball around it."""
     p, n_leaves = points.shape[1], len(starts) - 1
-    reach, centre = np.empty(n_leaves), np.empty(n_leaves, np.int64)
-    mean = np.empty(p)
+    reach, centres = np.empty(n_leaves), np.empty((n_leaves, p), np.float32)
+    middle = np.empty(p)
     for leaf in range(n_leaves):
         start, stop = starts[leaf], starts[leaf + 1]
-        for q in range(p):
-            mean[q] = 0.0
-            for t in range(start, stop):
-                mean[q] += points[t, q] / (stop - start)
-        best, nearest, farthest = np.inf, start, 0.0
+        middle[:] = 0.0
         for t in range(start, stop):
-            distance = np.sum((points[t] - mean) ** 2)
-            if distance < best:
-                best, nearest = distance, t
-        for t in range(start, stop):
-            farthest = max(farthest, np.sum((points[t] - points[nearest]) ** 2))
-        reach[leaf] = np.sqrt(-2.0 * np.expm1(-farthest))
-        centre[leaf] = nearest
-    return reach, centre
+            middle += points[t] / (stop - start)
+        # from the mean, ever shorter steps towards the farthest member
+        for step in range(STEPS):
+            far, _ = farthest_member(points, start, stop, middle)
+            middle += (points[far] - middle) / (step + FIRST_STEP)
+        centres[leaf] = middle
+        middle[:] = centres[leaf]
+        _, square = farthest_member(points, start, stop, middle)
+        reach[leaf] = np.sqrt(-2.0 * np.expm1(-square)) * (1.0 + 1e-7)
+    return reach, centres
+
+
+@compiled
+def farthest_member(
+    points: NDArray[Any], start: int, stop: int, middle: NDArray[Any]
+) -> tuple[int, float]:  # pragma: no cover
+    """Which of the points from `start` to `stop` is farthest from `middle`, and its squared distance."""
+    far, most = start, -1.0
+    for t in range(start, stop):
+        square = 0.0
+        for q in range(len(middle)):
+            square += (points[t, q] - middle[q]) ** 2
+        if square > most:
+            far, most = t, square
+    return far, most
 
 
 @compiled
@@ -256,52 +240,3 @@ def nearest_leaves(
                         a -= 1
                     best[t, a], leaves[t, a] = K[t, j], first + j
     return leaves
-
-
-@compiled
-def combine_representatives(
-    points: NDArray[Any],
-    starts: NDArray[Any],
-    centre: NDArray[Any],
-    neighbours: NDArray[Any],
-    first: int,
-    last: int,
-    weights: NDArray[Any],
-    unexplained: NDArray[Any],
-    weight_sums: NDArray[Any],
-) -> None:  # pragma: no cover
-    """Write `weights`, `unexplained` and `weight_sums` of the leaves from `first` to `last`."""
-    p, s = points.shape[1], min(SUPPORT, neighbours.shape[1])
-    rows, columns = np.empty((s + LEAF, p)), np.empty((p, s))
-    K = np.empty((s + LEAF, s))
-    U, work, w = np.zeros((s, s)), np.empty(s), np.empty(s)
-    for leaf in range(first, last):
-        n = starts[leaf + 1] - starts[leaf]
-        for a in range(s):
-            rows[a] = points[centre[neighbours[leaf, a]]]
-            columns[:, a] = rows[a]
-        for lane in range(n):
-            rows[s + lane] = points[starts[leaf] + lane]
-        gaussian_rows(rows[: s + n], columns, s, K)
-        for a in range(s):
-            work[:a] = K[a, :a]
-            append_atom(U, a, work, 1.0 + RIDGE)
-        weights[leaf], unexplained[leaf], largest = 0.0, 0.0, 0.0
-        for lane in range(n):
-            k = K[s + lane]
-            w[:] = k
-            solve_factored(U, s, w)
-            total, square = 0.0, 1.0
-            for a in range(s):
-                # the weights in use are those in float32; what they leave is measured for these
-                w[a] = np.float32(w[a])
-                weights[leaf, a, lane] = w[a]
-                total += abs(w[a])
-            for a in range(s):
-                square -= 2.0 * w[a] * k[a]
-                for b in range(s):
-                    square += w[a] * w[b] * K[a, b]
-            rounding = 1e-15 * s * (1.0 + total) ** 2
-            unexplained[leaf, lane] = np.sqrt(max(square, 0.0) + rounding) * (1.0 + 1e-6)
-            largest = max(largest, total)
-        weight_sums[leaf] = largest * (1.0 + 1e-6)
