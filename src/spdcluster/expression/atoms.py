@@ -139,7 +139,7 @@ class PathsTile(Tile):
         follow_paths(kernel_rows, self.rows, self.most, self.lam, self.codes, self.stop)
         while len(todo) and not self.stop[0]:
             solve_on_atoms(self.tree.points, self.rows, todo, self.lam, self.max_rounds, self.codes)
-            self.known.sizes[:] = FULL
+            self.known.apart[:] = FULL
             unproved = todo
             while len(unproved) and not self.stop[0]:
                 unproved = self._finish(unproved)

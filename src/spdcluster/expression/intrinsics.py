@@ -133,6 +133,19 @@ def lanes_above(
 
 
 @intrinsic
+def largest_difference(context: Any, x: Any, value: Any) -> Any:
+    """``max |x - value|`` of an array of LANES floats."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        (array,) = _arrays(context, builder, signature, arguments, 1)
+        lanes = _Lanes(builder, x.dtype, LANES)
+        here = lanes.load(array.data, ir.Constant(INDEX, 0))
+        return lanes.largest(lanes.size(builder.fsub(here, lanes.splat(arguments[1]), flags=LOOSE)))
+
+    return x.dtype(x, x.dtype), generate
+
+
+@intrinsic
 def lowest_bit(context: Any, bits: Any) -> Any:
     """The place of the lowest bit of an int64 other than zero."""
 

@@ -9,9 +9,9 @@ The rows of a tile go through all columns together (`sweep`), so that they share
    of them for rows whose penalty is so small that the margin is a good part of it.
 
 Rows with violators are solved again on these and on what is around them (`solve_again`), and go through all
-columns once more. A row's gradient moves nowhere by more than its residual does then, as
-``|<r_new - r_old, phi(x)>| <= |r_new - r_old|`` for ``|phi(x)| = 1``: what was known of a leaf's members remains
-known up to that distance (`Known`), and few leaves are looked at again.
+columns once more. How far apart the gradients at the members x and at the representative y of a leaf are
+changes then by ``|<r_new - r_old, phi(x) - phi(y)>| <= |r_new - r_old| |phi(x) - phi(y)|`` at most: where it was
+seen once, it is known from then on (`Known`), and few leaves are looked at again.
 """
 
 from collections import namedtuple
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spdcluster.expression.active_set import SLACK, SOLVED, STOPPED, largest_size
+from spdcluster.expression.active_set import SLACK, SOLVED, STOPPED
 from spdcluster.expression.candidates import make_workspace, residual_moved, solve_on_candidates
 from spdcluster.expression.compiled import compiled
 from spdcluster.expression.gaussian import gaussian_rows
@@ -30,6 +30,7 @@ from spdcluster.expression.intrinsics import (
     UNROLLED,
     kernel_values,
     lanes_above,
+    largest_difference,
     lowest_bit,
 )
 from spdcluster.expression.tree import BLOCK, LEAF
@@ -50,9 +51,10 @@ Sums = namedtuple("Sums", "single points starts places factors_single factors")
 # What a sweep finds of r rows: how many violators (r,), the worst of them (r, room) and their ``|g|``, and the
 # largest ``|g|`` or the penalty (r,)
 Found = namedtuple("Found", "counts columns kept steepest")
-# What is known of the R rows of a tile: ``|g| <= lam sizes[leaf, t] / FULL + moved[t]`` for all members of a leaf;
-# sizes (L, R) uint8 (FULL: nothing), and moved (R,), how far the residual of each row has moved so far
-Known = namedtuple("Known", "sizes moved")
+# What is known of the R rows of a tile: ``|g(x) - g(y)| <= lam apart[leaf, t] / FULL + reach moved[t]`` for all
+# members x of a leaf with representative y; apart (L, R) uint8 (FULL: nothing), and moved (R,), how far the
+# residual of each row has moved so far
+Known = namedtuple("Known", "apart moved")
 FULL = 255
 
 
@@ -146,7 +148,6 @@ def sweep(
     r, u, n_leaves = len(todo), len(sums.points), len(tree.centres)
     is_double = members.itemsize == 8
     error_single, error, residual = np.empty(r), np.zeros(r), np.empty(r)
-    settled = np.empty(r)
     room, steepest = FEWEST_ADDED, np.empty(r)
     for s in range(r):
         t = todo[s]
@@ -155,7 +156,6 @@ def sweep(
         error_single[s] = gradient_error(codes.c[t, :m], kernel_margin) * (1.0 + 1e-6)
         if not is_double:
             error[s] = error_single[s]
-        settled[s] = np.floor(FULL * (1.0 - 1e-6 - known.moved[t] / lam[t]))
         residual[s] = np.sqrt(max(codes.values[t, 2], 0.0) + 1e-13) * (1.0 + 1e-6)
     found = Found(
         np.zeros(r, np.int64), np.empty((r, room), np.int64), np.empty((r, room)), steepest
@@ -166,6 +166,7 @@ def sweep(
     all_points[u:] = 0
     taken = np.zeros(u, np.int64)
     open_rows, n_open = np.empty((LANES, r + 1), np.int64), np.zeros(LANES, np.int64)
+    open_g = np.empty((LANES, r + 1), np.float32)
     g_single, g = np.empty(LANES, np.float32), np.empty(LANES, members.dtype)
     nowhere = np.zeros((1, LANES), members.dtype)
     for first in range(0, n_leaves, LANES):
@@ -176,15 +177,21 @@ def sweep(
         )
         n_open[:] = 0
         for s in range(r):
+            t = todo[s]
+            limit, unit = np.float32((lam[t] - error_single[s]) * (1.0 - 1e-6)), lam[t] / FULL
             bits = lanes_above(
                 coarse, sums.places, sums.factors_single, sums.starts[s], sums.starts[s + 1], tree.reach,
-                first // LANES, share * residual[s], (lam[todo[s]] - error_single[s]) * (1.0 - 1e-6), g_single,
+                first // LANES, share * residual[s], limit, g_single,
             )  # fmt: skip
             while bits != 0:
                 lane = lowest_bit(bits)
                 bits &= bits - 1
-                open_rows[lane, n_open[lane]] = s
-                n_open[lane] += known.sizes[first + lane, todo[s]] > settled[s]
+                apart = known.apart[first + lane, t]
+                high = abs(g_single[lane]) + np.float32(
+                    unit * apart + known.moved[t] * tree.reach[first // LANES, lane]
+                )
+                open_rows[lane, n_open[lane]], open_g[lane, n_open[lane]] = s, g_single[lane]
+                n_open[lane] += (apart == FULL) | (high > limit)
         for lane in range(min(LANES, n_leaves - first)):
             leaf, some = first + lane, open_rows[lane, : n_open[lane]]
             if len(some) == 0:
@@ -194,15 +201,17 @@ def sweep(
             else:
                 n = choose_points(some, sums, taken, chosen)
                 kernel_values(sums.points, chosen, n, members, leaf, 0, fine)
-            for s in some:
+            for i in range(len(some)):
+                s = some[i]
                 t = todo[s]
                 above = lanes_above(
                     fine, sums.places, sums.factors, sums.starts[s], sums.starts[s + 1], nowhere, 0, 0.0,
                     (lam[t] - error[s]) * (1.0 - 1e-6), g,
                 )  # fmt: skip
-                size = (largest_size(g, 0, LANES) + error[s]) * (1.0 + 1e-6) - known.moved[t]
-                step = max(0.0, size / lam[t] * FULL) + 1.0
-                known.sizes[leaf, t] = step if step < FULL else FULL
+                apart = largest_difference(g, open_g[lane, i]) + error[s] + error_single[s]
+                apart -= known.moved[t] * tree.reach[first // LANES, lane]
+                step = max(0.0, apart * (1.0 + 1e-6) / lam[t] * FULL) + 1.0
+                known.apart[leaf, t] = step if step < FULL else FULL
                 if above != 0:
                     worst, at = worst_member(
                         tree, leaf, g, rows[t], codes, t, lam[t], error[s], glass
