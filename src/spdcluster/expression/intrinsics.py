@@ -49,7 +49,7 @@ def kernel_values(
     """``out[i, lane] = exp(-|points[i] - columns[block, :, start + lane]|^2)`` for the i in ``chosen[:count]``.
 
     `points` (u, p), `columns` (B, p, W) and `out` (u, 16) of one precision, p a multiple of 4; `chosen`
-    int64, its `count` entries in use followed by others that fill up a multiple of 4. Relative error of the
+    int32, its `count` entries in use followed by others that fill up a multiple of 4. Relative error of the
     exponential alone: 4 units of the last place.
     """
     real = points.dtype
@@ -65,7 +65,7 @@ def kernel_values(
         with cgutils.for_range(builder, builder.sdiv(rounded_up, four)) as loop:
             at = builder.mul(loop.index, four)
             rows = [
-                builder.load(builder.gep(places, [builder.add(at, ir.Constant(INDEX, j))]))
+                _index_at(builder, places, builder.add(at, ir.Constant(INDEX, j)))
                 for j in range(TOGETHER)
             ]
             own = [builder.mul(row, p) for row in rows]
@@ -92,6 +92,45 @@ def kernel_values(
 
 
 @intrinsic
+def kernel_row(context: Any, point: Any, columns: Any, block: Any, out: Any, start: Any) -> Any:
+    """``out[start + j] = exp(-|point - columns[block, :, j]|^2)`` for all j < W.
+
+    `point` (p,), `columns` (B, p, W) and `out` of one precision, p a multiple of 4 and W one of 64. Relative
+    error of the exponential alone: 4 units of the last place.
+    """
+    real = point.dtype
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        arrays = _arrays(context, builder, signature, arguments, 4)
+        own, others, values = (arrays[i].data for i in (0, 1, 3))
+        p, width = (builder.extract_value(arrays[1].shape, i) for i in (1, 2))
+        lanes, step = _Lanes(builder, real, LANES), ir.Constant(INDEX, LANES * TOGETHER)
+        first = builder.mul(builder.mul(arguments[2], p), width)
+        sums = [cgutils.alloca_once(builder, lanes.type) for _ in range(TOGETHER)]
+        with cgutils.for_range(builder, builder.sdiv(width, step)) as loop:
+            at = builder.mul(loop.index, step)
+            for part in sums:
+                builder.store(lanes.constant(0.0), part)
+            with cgutils.for_range(builder, builder.sdiv(p, ir.Constant(INDEX, UNROLLED))) as chunk:
+                here = builder.mul(chunk.index, ir.Constant(INDEX, UNROLLED))
+                for b in range(UNROLLED):
+                    q = builder.add(here, ir.Constant(INDEX, b))
+                    centre = lanes.splat(builder.load(builder.gep(own, [q])))
+                    row = builder.add(builder.add(first, builder.mul(q, width)), at)
+                    for j, part in enumerate(sums):
+                        column = lanes.load(others, builder.add(row, ir.Constant(INDEX, j * LANES)))
+                        apart = builder.fsub(centre, column, flags=LOOSE)
+                        builder.store(lanes.plus(builder.load(part), lanes.times(apart, apart)), part)
+            at = builder.add(at, arguments[4])
+            for j, part in enumerate(sums):
+                value = lanes.exp_negative(builder.load(part))
+                lanes.store(value, values, builder.add(at, ir.Constant(INDEX, j * LANES)))
+        return context.get_dummy_value()
+
+    return types.void(point, columns, types.int64, out, types.int64), generate
+
+
+@intrinsic
 def lanes_above(
     context: Any, values: Any, places: Any, factors: Any, start: Any, stop: Any, reach: Any, block: Any,
     scale: Any, limit: Any, out: Any,
@@ -99,7 +138,7 @@ def lanes_above(
     """``out[lane] = sum_e factors[e] values[places[e], lane]`` over ``start <= e < stop``.
 
     Returns one bit for each lane with ``|out[lane]| + scale reach[block, lane] > limit``. `values` (u, 16),
-    `factors`, `reach` (B, 16), `scale`, `limit` and `out` (16,) of one precision, `places` int64;
+    `factors`, `reach` (B, 16), `scale`, `limit` and `out` (16,) of one precision, `places` int32;
     ``stop - start`` a multiple of 4.
     """
     real = values.dtype
@@ -114,9 +153,7 @@ def lanes_above(
             first = builder.add(arguments[3], builder.mul(loop.index, step))
             for b in range(UNROLLED):
                 entry = builder.add(first, ir.Constant(INDEX, b))
-                row = builder.mul(
-                    builder.load(builder.gep(rows, [entry])), ir.Constant(INDEX, LANES)
-                )
+                row = builder.mul(_index_at(builder, rows, entry), ir.Constant(INDEX, LANES))
                 weight = lanes.splat(builder.load(builder.gep(weights, [entry])))
                 part = lanes.times(weight, lanes.load(panel, row))
                 builder.store(lanes.plus(builder.load(sums[b % 2]), part), sums[b % 2])
@@ -172,6 +209,11 @@ def largest_in_eights(context: Any, x: Any, start: Any, count: Any) -> Any:
         return eight.largest(builder.load(most))
 
     return x.dtype(x, start, count), generate
+
+
+def _index_at(builder: Any, pointer: Any, at: Any) -> Any:
+    """An entry of an int32 array, to index with."""
+    return builder.sext(builder.load(builder.gep(pointer, [at])), INDEX)
 
 
 def _arrays(context: Any, builder: Any, signature: Any, arguments: Any, count: int) -> list[Any]:

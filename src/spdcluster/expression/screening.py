@@ -5,7 +5,7 @@ The rows of a tile go through all columns together (`sweep`), so that they share
 1. float32 at the representatives of sixteen leaves; the bounds of `spdcluster.expression.tree` settle four of
    five leaves of a row by these;
 2. float32 at the members of each of these leaves, for the rows that it is open for;
-3. float64 wherever float32 with its proved margin cannot tell: at single leaves (`worst_member`), and at all
+3. float64 wherever float32 with its proved margin cannot tell: at single leaves (`exact_member`), and at all
    of them for rows whose penalty is so small that the margin is a good part of it.
 
 Rows with violators are solved again on these and on what is around them (`solve_again`), and go through all
@@ -98,7 +98,7 @@ def gather_sums(
     starts = np.zeros(len(todo) + 1, np.int64)
     for s in range(len(todo)):
         starts[s + 1] = starts[s] + -(-(codes.sizes[todo[s]] + 1) // UNROLLED) * UNROLLED
-    places, factors = np.empty(starts[-1], np.int64), np.zeros(starts[-1], points.dtype)
+    places, factors = np.empty(starts[-1], np.int32), np.zeros(starts[-1], points.dtype)
     place_of, active, u = np.full(len(points), -1), np.empty(starts[-1], np.int64), 0
     for s in range(len(todo)):
         t = todo[s]
@@ -160,12 +160,11 @@ def sweep(
     found = Found(
         np.zeros(r, np.int64), np.empty((r, room), np.int64), np.empty((r, room)), steepest
     )
-    capacity, p = codes.atoms.shape[1], tree.points.shape[1]
-    glass = make_glass(tree.points, capacity)
-    all_points, chosen = np.arange(u + TOGETHER), np.empty(u + TOGETHER, np.int64)
+    starts, glass = tree.leaf_starts, make_glass(tree.points, codes.atoms.shape[1])
+    all_points, chosen = np.arange(u + TOGETHER, dtype=np.int32), np.empty(u + TOGETHER, np.int32)
     all_points[u:] = 0
-    taken = np.zeros(u, np.int64)
-    open_rows, n_open = np.empty((LANES, r + 1), np.int64), np.zeros(LANES, np.int64)
+    taken = np.zeros(u, np.uint8)
+    open_rows, n_open = np.empty((LANES, r + 1), np.int32), np.zeros(LANES, np.int64)
     open_g = np.empty((LANES, r + 1), np.float32)
     g_single, g = np.empty(LANES, np.float32), np.empty(LANES, members.dtype)
     nowhere = np.zeros((1, LANES), members.dtype)
@@ -213,9 +212,12 @@ def sweep(
                 step = max(0.0, apart * (1.0 + 1e-6) / lam[t] * FULL) + 1.0
                 known.apart[leaf, t] = step if step < FULL else FULL
                 if above != 0:
-                    worst, at = worst_member(
-                        tree, leaf, g, rows[t], codes, t, lam[t], error[s], glass
-                    )
+                    worst, at = largest_member(
+                        g, starts[leaf], starts[leaf + 1], rows[t], codes.atoms, t, codes.sizes[t], lam[t],
+                        error[s],
+                    )  # fmt: skip
+                    if lam[t] < worst <= lam[t] + 3.0 * error[s]:
+                        worst, at = exact_member(tree, leaf, rows[t], codes, t, lam[t], glass)
                     steepest[s] = max(steepest[s], worst)
                     if worst > lam[t] * (1.0 + SLACK):
                         most = min(MOST_ADDED, max(FEWEST_ADDED, codes.sizes[t]))
@@ -267,7 +269,7 @@ def make_glass(points: NDArray[Any], capacity: int) -> Any:  # pragma: no cover
     return Glass(
         np.zeros((room, points.shape[1]), points.dtype),
         np.zeros(room, points.dtype),
-        np.arange(room),
+        np.arange(room, dtype=np.int32),
         np.zeros((room, LANES), points.dtype),
         np.empty(LANES, points.dtype),
         np.zeros((1, LANES), points.dtype),
@@ -338,48 +340,55 @@ def look_at_leaves(
     room = min(MOST_ADDED, max(FEWEST_ADDED, m))
     found, kept, count = lens.found[:room], lens.kept[:room], 0
     for o in range(n_open):
-        leaf, worst, at = lens.leaves[o], 0.0, -1
+        leaf, worst, at = lens.leaves[o], lam, -1
+        start, stop = tree.leaf_starts[leaf], tree.leaf_starts[leaf + 1]
         if is_double:
             if look(lens.double, n_summands, tree.members_double, leaf, limit) != 0:
-                worst, at = worst_member(
-                    tree, leaf, lens.double.g, own, codes, t, lam, error, lens.double
+                worst, at = largest_member(
+                    lens.double.g, start, stop, own, codes.atoms, t, m, lam, error
                 )
         elif look(lens.single, n_summands, tree.members, leaf, limit) != 0:
-            worst, at = worst_member(
-                tree, leaf, lens.single.g, own, codes, t, lam, error, lens.double
+            worst, at = largest_member(
+                lens.single.g, start, stop, own, codes.atoms, t, m, lam, error
             )
+        if lam < worst <= lam + 3.0 * error:
+            worst, at = exact_member(tree, leaf, own, codes, t, lam, lens.double)
         if worst > lam * (1.0 + SLACK):
             count = keep_worst(count, found, kept, at, worst)
     return count
 
 
 @compiled
-def worst_member(
-    tree: Any, leaf: int, g: NDArray[Any], own: int, codes: Any, t: int, lam: float, error: float,
-    glass: Any,
+def largest_member(
+    g: NDArray[Any], start: int, stop: int, own: int, atoms: NDArray[Any], t: int, m: int, lam: float,
+    error: float,
 ) -> tuple[float, int]:  # pragma: no cover  # fmt: skip
-    """The largest ``|g|`` above the penalty in a leaf, and where; the row and its atoms do not count.
+    """The largest ``|g| + error`` above the penalty among the points from `start` to `stop`, and where.
 
-    From `g` (LANES,), each with its `error` added, where these decide; else once more by float64 (`glass`).
+    The row and its atoms, the first m of ``atoms[t]``, do not count.
     """
-    worst, at = largest_member(tree, leaf, g, own, codes, t, lam, error)
-    if lam < worst <= lam + 3.0 * error:
-        look(glass, aim(glass, tree.points, own, codes, t), tree.members_double, leaf, lam)
-        worst, at = largest_member(tree, leaf, glass.g, own, codes, t, lam, 0.0)
+    worst, at = lam, -1
+    for position in range(start, stop):
+        size = abs(np.float64(g[position - start])) + error
+        if size > worst and position != own:
+            a = 0
+            while a < m and atoms[t, a] != position:
+                a += 1
+            if a == m:
+                worst, at = size, position
     return worst, at
 
 
 @compiled
-def largest_member(
-    tree: Any, leaf: int, g: NDArray[Any], own: int, codes: Any, t: int, lam: float, error: float
+def exact_member(
+    tree: Any, leaf: int, own: int, codes: Any, t: int, lam: float, glass: Any
 ) -> tuple[float, int]:  # pragma: no cover
-    """The largest ``|g| + error`` above the penalty in a leaf; the row and its atoms do not count."""
-    worst, at, start = lam, -1, tree.leaf_starts[leaf]
-    for position in range(start, tree.leaf_starts[leaf + 1]):
-        size = abs(np.float64(g[position - start])) + error
-        if size > worst and not is_taken(position, own, codes.atoms[t, : codes.sizes[t]]):
-            worst, at = size, position
-    return worst, at
+    """The largest ``|g|`` above the penalty in a leaf, and where, by float64 (`glass`)."""
+    look(glass, aim(glass, tree.points, own, codes, t), tree.members_double, leaf, lam)
+    return largest_member(
+        glass.g, tree.leaf_starts[leaf], tree.leaf_starts[leaf + 1], own, codes.atoms, t, codes.sizes[t],
+        lam, 0.0,
+    )  # fmt: skip
 
 
 @compiled
@@ -500,17 +509,6 @@ def distance_from(
             space.columns[q, b] = space.chosen[b, q]
     gaussian_rows(space.chosen[:n], space.columns, n, space.K)
     return residual_moved(space.K, change[:n])
-
-
-@compiled
-def is_taken(position: int, own: int, atoms: NDArray[Any]) -> bool:  # pragma: no cover
-    """Whether a point is the row itself or among its atoms."""
-    if own == position:
-        return True
-    for atom in atoms:  # noqa: SIM110 (numba has no any() of a generator)
-        if atom == position:
-            return True
-    return False
 
 
 @compiled
