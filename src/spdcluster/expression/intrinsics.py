@@ -120,7 +120,9 @@ def kernel_row(context: Any, point: Any, columns: Any, block: Any, out: Any, sta
                     for j, part in enumerate(sums):
                         column = lanes.load(others, builder.add(row, ir.Constant(INDEX, j * LANES)))
                         apart = builder.fsub(centre, column, flags=LOOSE)
-                        builder.store(lanes.plus(builder.load(part), lanes.times(apart, apart)), part)
+                        builder.store(
+                            lanes.plus(builder.load(part), lanes.times(apart, apart)), part
+                        )
             at = builder.add(at, arguments[4])
             for j, part in enumerate(sums):
                 value = lanes.exp_negative(builder.load(part))
@@ -132,40 +134,110 @@ def kernel_row(context: Any, point: Any, columns: Any, block: Any, out: Any, sta
 
 @intrinsic
 def lanes_above(
-    context: Any, values: Any, places: Any, factors: Any, start: Any, stop: Any, reach: Any, block: Any,
-    scale: Any, limit: Any, out: Any,
-) -> Any:  # fmt: skip
-    """``out[lane] = sum_e factors[e] values[places[e], lane]`` over ``start <= e < stop``.
-
-    Returns one bit for each lane with ``|out[lane]| + scale reach[block, lane] > limit``. `values` (u, 16),
-    `factors`, `reach` (B, 16), `scale`, `limit` and `out` (16,) of one precision, `places` int32;
-    ``stop - start`` a multiple of 4.
-    """
-    real = values.dtype
+    context: Any,
+    values: Any,
+    places: Any,
+    factors: Any,
+    start: Any,
+    stop: Any,
+    limit: Any,
+    out: Any,
+) -> Any:
+    """What `sum_lanes` does; returns one bit for each lane with ``|out[lane]| > limit``."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        arrays = _arrays(context, builder, signature, arguments, 10)
-        panel, rows, weights, reaches, result = (arrays[i].data for i in (0, 1, 2, 5, 9))
-        lanes, step = _Lanes(builder, real, LANES), ir.Constant(INDEX, UNROLLED)
-        sums = [cgutils.alloca_once_value(builder, lanes.constant(0.0)) for _ in range(2)]
-        count = builder.sdiv(builder.sub(arguments[4], arguments[3]), step)
-        with cgutils.for_range(builder, count) as loop:
-            first = builder.add(arguments[3], builder.mul(loop.index, step))
-            for b in range(UNROLLED):
-                entry = builder.add(first, ir.Constant(INDEX, b))
-                row = builder.mul(_index_at(builder, rows, entry), ir.Constant(INDEX, LANES))
-                weight = lanes.splat(builder.load(builder.gep(weights, [entry])))
-                part = lanes.times(weight, lanes.load(panel, row))
-                builder.store(lanes.plus(builder.load(sums[b % 2]), part), sums[b % 2])
-        total = lanes.plus(*(builder.load(part) for part in sums))
-        lanes.store(total, result, ir.Constant(INDEX, 0))
-        near = lanes.load(reaches, builder.mul(arguments[6], ir.Constant(INDEX, LANES)))
-        high = lanes.plus(lanes.size(total), lanes.times(lanes.splat(arguments[7]), near))
-        above = builder.fcmp_ordered(">", high, lanes.splat(arguments[8]))
+        arrays = _arrays(context, builder, signature, arguments, 7)
+        lanes = _Lanes(builder, values.dtype, LANES)
+        total = lanes.weighted_sum(*(array.data for array in arrays[:3]), *arguments[3:5])
+        lanes.store(total, arrays[6].data, ir.Constant(INDEX, 0))
+        above = builder.fcmp_ordered(">", lanes.size(total), lanes.splat(arguments[5]))
         return builder.zext(builder.bitcast(above, ir.IntType(LANES)), INDEX)
 
     return types.int64(
-        values, places, factors, types.int64, types.int64, reach, types.int64, real, real, out
+        values, places, factors, types.int64, types.int64, values.dtype, out
+    ), generate
+
+
+@intrinsic
+def sum_lanes(
+    context: Any, values: Any, places: Any, factors: Any, start: Any, stop: Any, out: Any
+) -> Any:
+    """``out[lane] = sum_e factors[e] values[places[e], lane]`` over ``start <= e < stop``.
+
+    `values` (u, LANES), `factors` and `out` (LANES,) of one precision, `places` int32; ``stop - start`` a
+    multiple of 4.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        arrays = _arrays(context, builder, signature, arguments, 6)
+        lanes = _Lanes(builder, values.dtype, LANES)
+        total = lanes.weighted_sum(*(array.data for array in arrays[:3]), *arguments[3:5])
+        lanes.store(total, arrays[5].data, ir.Constant(INDEX, 0))
+        return context.get_dummy_value()
+
+    return types.void(values, places, factors, types.int64, types.int64, out), generate
+
+
+@intrinsic
+def rows_above(
+    context: Any, g: Any, leaf: Any, start: Any, reach: Any, support: Any, weights: Any, rests: Any,
+    sums: Any, residual: Any, error: Any, limit: Any,
+) -> Any:  # fmt: skip
+    """Which of LANES rows from `start` on two bounds leave open at a leaf, one bit each.
+
+    These are ``|g[leaf, s]| + residual[s] reach[leaf]`` and the largest over the members of
+    ``|sum_a weights[leaf, a, member] g[support[leaf, a], s]| + residual[s] rests[leaf, member]``, with
+    ``sums[leaf] error[s]`` added; the row s is open where both are above ``limit[s]``. `g` (L, R), `reach` and
+    `sums` (L,), `weights` (L, S, LANES), `rests` (L, LANES), `residual`, `error` and `limit` (R,) float32,
+    `support` (L, S) int32.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        arrays = _arrays(context, builder, signature, arguments, 11)
+        of = [array.data if array is not None else None for array in arrays]
+        width, n_sources = (builder.extract_value(arrays[i].shape, 1) for i in (0, 4))
+        leaf, start = arguments[1:3]
+        lanes = _Lanes(builder, types.float32, LANES)
+        left, top = lanes.load(of[8], start), lanes.load(of[10], start)
+        here = lanes.size(lanes.load(of[0], builder.add(builder.mul(leaf, width), start)))
+        near = lanes.splat(builder.load(builder.gep(of[3], [leaf])))
+        above = builder.fcmp_ordered(">", lanes.plus(here, lanes.times(left, near)), top)
+        bits = builder.zext(builder.bitcast(above, ir.IntType(LANES)), INDEX)
+        result = cgutils.alloca_once_value(builder, bits)
+        totals = [cgutils.alloca_once(builder, lanes.type) for _ in range(LANES)]
+        with builder.if_then(builder.icmp_unsigned("!=", bits, ir.Constant(INDEX, 0))):
+            for total in totals:
+                builder.store(lanes.constant(0.0), total)
+            with cgutils.for_range(builder, n_sources) as loop:
+                place = builder.add(builder.mul(leaf, n_sources), loop.index)
+                source = builder.mul(_index_at(builder, of[4], place), width)
+                value = lanes.load(of[0], builder.add(source, start))
+                first = builder.mul(place, ir.Constant(INDEX, LANES))
+                for member, total in enumerate(totals):
+                    weight = builder.load(
+                        builder.gep(of[5], [builder.add(first, ir.Constant(INDEX, member))])
+                    )
+                    part = lanes.times(lanes.splat(weight), value)
+                    builder.store(lanes.plus(builder.load(total), part), total)
+            most = lanes.constant(0.0)
+            first = builder.mul(leaf, ir.Constant(INDEX, LANES))
+            for member, total in enumerate(totals):
+                rest = builder.load(
+                    builder.gep(of[6], [builder.add(first, ir.Constant(INDEX, member))])
+                )
+                high = lanes.plus(
+                    lanes.size(builder.load(total)), lanes.times(lanes.splat(rest), left)
+                )
+                more = builder.fcmp_ordered(">", high, most)
+                most = builder.select(more, high, most)
+            wrong = lanes.splat(builder.load(builder.gep(of[7], [leaf])))
+            most = lanes.plus(most, lanes.times(wrong, lanes.load(of[9], start)))
+            above = builder.and_(above, builder.fcmp_ordered(">", most, top))
+            builder.store(builder.zext(builder.bitcast(above, ir.IntType(LANES)), INDEX), result)
+        return builder.load(result)
+
+    return types.int64(
+        g, types.int64, types.int64, reach, support, weights, rests, sums, residual, error, limit
     ), generate
 
 
@@ -258,6 +330,21 @@ class _Lanes:
 
     def times(self, a: Any, b: Any) -> Any:
         return self.builder.fmul(a, b, flags=LOOSE)
+
+    def weighted_sum(self, values: Any, places: Any, factors: Any, start: Any, stop: Any) -> Any:
+        """Rows of `values`, each times its factor, from `start` to `stop`."""
+        builder, step = self.builder, ir.Constant(INDEX, UNROLLED)
+        sums = [cgutils.alloca_once_value(builder, self.constant(0.0)) for _ in range(2)]
+        count = builder.sdiv(builder.sub(stop, start), step)
+        with cgutils.for_range(builder, count) as loop:
+            first = builder.add(start, builder.mul(loop.index, step))
+            for b in range(UNROLLED):
+                entry = builder.add(first, ir.Constant(INDEX, b))
+                row = self.load(values, self.at(_index_at(builder, places, entry)))
+                factor = self.splat(builder.load(builder.gep(factors, [entry])))
+                part = sums[b % 2]
+                builder.store(self.plus(builder.load(part), self.times(factor, row)), part)
+        return self.plus(*(builder.load(part) for part in sums))
 
     def call(self, name: str, value: Any, result: Any = None, **options: Any) -> Any:
         kind = ir.FunctionType(result or self.type, [self.type])

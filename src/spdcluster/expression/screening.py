@@ -2,8 +2,8 @@
 
 The rows of a tile go through all columns together (`sweep`), so that they share kernel values:
 
-1. float32 at the representatives of sixteen leaves; the bounds of `spdcluster.expression.tree` settle four of
-   five leaves of a row by these;
+1. float32 at the representatives of all leaves; the bounds of `spdcluster.expression.tree` settle nine of ten
+   leaves of a row by these;
 2. float32 at the members of each of these leaves, for the rows that it is open for;
 3. float64 wherever float32 with its proved margin cannot tell: at single leaves (`exact_member`), and at all
    of them for rows whose penalty is so small that the margin is a good part of it.
@@ -32,6 +32,8 @@ from spdcluster.expression.intrinsics import (
     lanes_above,
     largest_difference,
     lowest_bit,
+    rows_above,
+    sum_lanes,
 )
 from spdcluster.expression.tree import BLOCK, LEAF
 
@@ -40,6 +42,7 @@ FEWEST_ADDED, MOST_ADDED = (
     8,
     256,
 )  # violators a row and look; between the two as many as it has atoms
+LOOK_AROUND = 4  # leaves nearest to an atom, where violators are looked for first
 MANY = 0.5  # of the rows: where a leaf is open for so many, the points of all of them are evaluated
 DOUBLE_FROM = 0.1  # float32 margin, as a share of the penalty, from which on float64 looks
 AGAIN = 3  # state of a row that has moved and is to go through all columns once more
@@ -132,22 +135,23 @@ def sweep(
     codes: Any,
     sums: Any,
     known: Any,
-    share: float,
     coarse: NDArray[Any],
     fine: NDArray[Any],
+    gradients: NDArray[Any],
     stop: NDArray[Any],
 ) -> Any:  # pragma: no cover
     """Look for violators of the rows `todo` among all columns; what is `Found`. More is `Known` then.
 
-    All columns are proved if `share` is 1: with less of the distance from the representatives to the members of
-    their leaves, fewer leaves are looked at, and most violators found.
-
     `members` are those of the tree in the precision that looks; `coarse` and `fine` (u, LANES) are scratch for
-    kernel values of the points of `sums` in float32 and in this precision.
+    kernel values of the points of `sums` in float32 and in this precision, `gradients` (L, >= r) for those at
+    the representatives, float32, a multiple of LANES wide.
     """
     r, u, n_leaves = len(todo), len(sums.points), len(tree.centres)
     is_double = members.itemsize == 8
-    error_single, error, residual = np.empty(r), np.zeros(r), np.empty(r)
+    error_single, error, full = np.empty(r), np.zeros(r), gradients.shape[1]
+    # of rows that fill up the last lanes nothing is open
+    residual, wrong = np.zeros(full, np.float32), np.zeros(full, np.float32)
+    limit = np.full(full, np.float32(np.inf))
     room, steepest = FEWEST_ADDED, np.empty(r)
     for s in range(r):
         t = todo[s]
@@ -156,6 +160,9 @@ def sweep(
         error_single[s] = gradient_error(codes.c[t, :m], kernel_margin) * (1.0 + 1e-6)
         if not is_double:
             error[s] = error_single[s]
+        limit[s] = (lam[t] - error_single[s]) * (1.0 - 1e-6)
+        # once for the representatives, once for rounding in the combination of them
+        wrong[s] = 2.0 * error_single[s]
         residual[s] = np.sqrt(max(codes.values[t, 2], 0.0) + 1e-13) * (1.0 + 1e-6)
     found = Found(
         np.zeros(r, np.int64), np.empty((r, room), np.int64), np.empty((r, room)), steepest
@@ -164,70 +171,78 @@ def sweep(
     all_points, chosen = np.arange(u + TOGETHER, dtype=np.int32), np.empty(u + TOGETHER, np.int32)
     all_points[u:] = 0
     taken = np.zeros(u, np.uint8)
-    open_rows, n_open = np.empty((LANES, r + 1), np.int32), np.zeros(LANES, np.int64)
-    open_g = np.empty((LANES, r + 1), np.float32)
     g_single, g = np.empty(LANES, np.float32), np.empty(LANES, members.dtype)
-    nowhere = np.zeros((1, LANES), members.dtype)
     for first in range(0, n_leaves, LANES):
         if stop[0]:
             break
         kernel_values(
             sums.single, all_points, u, tree.representatives, first // BLOCK, first % BLOCK, coarse
         )
-        n_open[:] = 0
         for s in range(r):
-            t = todo[s]
-            limit, unit = np.float32((lam[t] - error_single[s]) * (1.0 - 1e-6)), lam[t] / FULL
-            bits = lanes_above(
-                coarse, sums.places, sums.factors_single, sums.starts[s], sums.starts[s + 1], tree.reach,
-                first // LANES, share * residual[s], limit, g_single,
+            sum_lanes(
+                coarse,
+                sums.places,
+                sums.factors_single,
+                sums.starts[s],
+                sums.starts[s + 1],
+                g_single,
+            )
+            for lane in range(min(LANES, n_leaves - first)):
+                gradients[first + lane, s] = g_single[lane]
+    open_rows = np.empty(r + 1, np.int32)
+    for leaf in range(n_leaves):
+        if stop[0]:
+            break
+        n_open, reach = 0, tree.reach[leaf]
+        for first in range(0, r, LANES):
+            bits = rows_above(
+                gradients, leaf, first, tree.reach, tree.support, tree.weights, tree.unexplained,
+                tree.weight_sums, residual, wrong, limit,
             )  # fmt: skip
             while bits != 0:
-                lane = lowest_bit(bits)
+                s = first + lowest_bit(bits)
                 bits &= bits - 1
-                apart = known.apart[first + lane, t]
-                high = abs(g_single[lane]) + np.float32(
-                    unit * apart + known.moved[t] * tree.reach[first // LANES, lane]
-                )
-                open_rows[lane, n_open[lane]], open_g[lane, n_open[lane]] = s, g_single[lane]
-                n_open[lane] += (apart == FULL) | (high > limit)
-        for lane in range(min(LANES, n_leaves - first)):
-            leaf, some = first + lane, open_rows[lane, : n_open[lane]]
-            if len(some) == 0:
-                continue
-            if len(some) > MANY * r:
-                kernel_values(sums.points, all_points, u, members, leaf, 0, fine)
-            else:
-                n = choose_points(some, sums, taken, chosen)
-                kernel_values(sums.points, chosen, n, members, leaf, 0, fine)
-            for i in range(len(some)):
-                s = some[i]
                 t = todo[s]
-                above = lanes_above(
-                    fine, sums.places, sums.factors, sums.starts[s], sums.starts[s + 1], nowhere, 0, 0.0,
-                    (lam[t] - error[s]) * (1.0 - 1e-6), g,
+                apart = known.apart[leaf, t]
+                high = abs(gradients[leaf, s]) + (lam[t] / FULL * apart + known.moved[t] * reach)
+                open_rows[n_open] = s
+                n_open += (apart == FULL) | (high > limit[s])
+        if n_open == 0:
+            continue
+        some = open_rows[:n_open]
+        if len(some) > MANY * r:
+            kernel_values(sums.points, all_points, u, members, leaf, 0, fine)
+        else:
+            n = choose_points(some, sums, taken, chosen)
+            kernel_values(sums.points, chosen, n, members, leaf, 0, fine)
+        for i in range(len(some)):
+            s = some[i]
+            t = todo[s]
+            above = lanes_above(
+                fine, sums.places, sums.factors, sums.starts[s], sums.starts[s + 1],
+                (lam[t] - error[s]) * (1.0 - 1e-6), g,
+            )  # fmt: skip
+            apart = largest_difference(g, gradients[leaf, s]) + error[s] + error_single[s]
+            apart -= known.moved[t] * reach
+            step = max(0.0, apart * (1.0 + 1e-6) / lam[t] * FULL) + 1.0
+            known.apart[leaf, t] = step if step < FULL else FULL
+            if above != 0:
+                worst, at = largest_member(
+                    g, starts[leaf], starts[leaf + 1], rows[t], codes.atoms, t, codes.sizes[t], lam[t],
+                    error[s],
                 )  # fmt: skip
-                apart = largest_difference(g, open_g[lane, i]) + error[s] + error_single[s]
-                apart -= known.moved[t] * tree.reach[first // LANES, lane]
-                step = max(0.0, apart * (1.0 + 1e-6) / lam[t] * FULL) + 1.0
-                known.apart[leaf, t] = step if step < FULL else FULL
-                if above != 0:
-                    worst, at = largest_member(
-                        g, starts[leaf], starts[leaf + 1], rows[t], codes.atoms, t, codes.sizes[t], lam[t],
-                        error[s],
-                    )  # fmt: skip
-                    if lam[t] < worst <= lam[t] + 3.0 * error[s]:
-                        worst, at = exact_member(tree, leaf, rows[t], codes, t, lam[t], glass)
-                    steepest[s] = max(steepest[s], worst)
-                    if worst > lam[t] * (1.0 + SLACK):
-                        most = min(MOST_ADDED, max(FEWEST_ADDED, codes.sizes[t]))
-                        found.counts[s] = keep_worst(
-                            found.counts[s],
-                            found.columns[s, :most],
-                            found.kept[s, :most],
-                            at,
-                            worst,
-                        )
+                if lam[t] < worst <= lam[t] + 3.0 * error[s]:
+                    worst, at = exact_member(tree, leaf, rows[t], codes, t, lam[t], glass)
+                steepest[s] = max(steepest[s], worst)
+                if worst > lam[t] * (1.0 + SLACK):
+                    most = min(MOST_ADDED, max(FEWEST_ADDED, codes.sizes[t]))
+                    found.counts[s] = keep_worst(
+                        found.counts[s],
+                        found.columns[s, :most],
+                        found.kept[s, :most],
+                        at,
+                        worst,
+                    )
     return found
 
 
@@ -254,8 +269,8 @@ def choose_points(
 
 # The gradient of one row in one precision: points (capacity + UNROLLED, p) of the row and of its atoms, their
 # factors in it, their places, their kernel values on a leaf (capacity + UNROLLED, LANES), the gradient there
-# (LANES,), and zeros (1, LANES)
-Glass = namedtuple("Glass", "points factors places values g nowhere")
+# (LANES,)
+Glass = namedtuple("Glass", "points factors places values g")
 # Scratch of one thread for looking at leaves: a glass of each precision; a list of leaves (L,), the mark of each
 # leaf (L,) and the count of marks (1,); violators and their values (MOST_ADDED,); the code
 # that a row had before (capacity,)
@@ -272,7 +287,6 @@ def make_glass(points: NDArray[Any], capacity: int) -> Any:  # pragma: no cover
         np.arange(room, dtype=np.int32),
         np.zeros((room, LANES), points.dtype),
         np.empty(LANES, points.dtype),
-        np.zeros((1, LANES), points.dtype),
     )
 
 
@@ -312,9 +326,7 @@ def look(
 ) -> int:  # pragma: no cover
     """Gradients at the members of a leaf, left in ``glass.g``; a bit for each lane above the limit."""
     kernel_values(glass.points, glass.places, count, members, leaf, 0, glass.values)
-    return lanes_above(
-        glass.values, glass.places, glass.factors, 0, count, glass.nowhere, 0, 0.0, limit, glass.g
-    )
+    return lanes_above(glass.values, glass.places, glass.factors, 0, count, limit, glass.g)
 
 
 @compiled
@@ -475,7 +487,7 @@ def refine(
             lens.marks[lens.leaves[o]] = mark
         for a in range(-1, codes.sizes[t]):
             centre = tree.leaf_of[own if a < 0 else codes.atoms[t, a]]
-            for leaf in tree.neighbours[centre]:
+            for leaf in tree.support[centre, :LOOK_AROUND]:
                 if lens.marks[leaf] != mark:
                     lens.marks[leaf] = mark
                     lens.leaves[n] = leaf

@@ -32,8 +32,7 @@ from spdcluster.expression.screening import (
 from spdcluster.expression.threads import run_chunks
 from spdcluster.expression.tree import LeafTree, aligned_empty, build_tree
 
-TILE = 2048
-FIRST_SHARE = 0.3
+TILE = 1024
 MORE_COLUMNS = 16_384  # looked at together for codes of many atoms
 
 
@@ -132,10 +131,9 @@ class Tile:
     def solve(self, local: LocalColumns) -> None:
         """Solve all rows and prove them over all N columns."""
         self._solve_locally(local)
-        for share in (FIRST_SHARE, 1.0):
-            todo = np.arange(len(self.rows))
-            while len(todo) and not self.stop[0]:
-                todo = self._finish(todo, share)
+        todo = np.arange(len(self.rows))
+        while len(todo) and not self.stop[0]:
+            todo = self._finish(todo)
 
     def coded(self) -> CodedRows:
         """The codes so far, of points by their place in the input."""
@@ -164,39 +162,42 @@ class Tile:
                 # codes of many atoms have many of them farther away
                 local = make_local_columns(self.tree.points.shape[1], MORE_COLUMNS)
 
-    def _finish(self, todo: NDArray[np.int64], share: float = 1.0) -> NDArray[np.int64]:
-        """Prove rows over all columns; which of them have to be looked at once more.
-
-        A `share` less than 1 proves nothing, see `sweep`.
-        """
+    def _finish(self, todo: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Prove rows over all columns; which of them have to be looked at once more."""
         tree, codes = self.tree, self.codes
         is_double = needs_double(todo, self.lam, self.margin, codes)
-        if np.any(~is_double):
-            self._sweep(todo[~is_double], tree.points_single, tree.members, share)
-        if np.any(is_double):
-            self._sweep(todo[is_double], tree.points, tree.members_double, share)
+        for double in (False, True):
+            part = todo[is_double == double]
+            if len(part):
+                part, found = self._sweep(part, double)
+                solve_again(
+                    tree, self.rows, part, self.lam, self.mu, self.max_rounds, self.margin, codes, found,
+                    self.known, self.stop,
+                )  # fmt: skip
         if np.any(codes.states[todo] == active_set.OUT_OF_ROOM):
             self._make_room()
         return todo[(codes.states[todo] == AGAIN) | (codes.states[todo] == active_set.OUT_OF_ROOM)]
 
-    def _sweep(
-        self, todo: NDArray[np.int64], points: NDArray[Any], members: NDArray[Any], share: float
-    ) -> None:
-        """Look at all columns in the precision of `points`, and solve rows with violators again."""
+    def _sweep(self, todo: NDArray[np.int64], double: bool) -> tuple[NDArray[np.int64], Any]:
+        """Look at all columns in one precision; the rows in another order, and what is `Found` of them."""
+        tree, codes = self.tree, self.codes
+        points, members = (
+            (tree.points, tree.members_double) if double else (tree.points_single, tree.members)
+        )
         # rows of as many summands one after the other: the processor foresees where their sums end
-        todo = todo[np.argsort(self.codes.sizes[todo] // UNROLLED, kind="stable")]
-        sums = gather_sums(self.tree, points, self.rows, todo, self.codes)
+        todo = todo[np.argsort(codes.sizes[todo] // UNROLLED, kind="stable")]
+        sums = gather_sums(tree, points, self.rows, todo, codes)
         coarse, fine = (
             aligned_empty((len(sums.points), LANES), dtype) for dtype in (np.float32, points.dtype)
         )
+        # no power of two wide: the entries of a column would fall into one place of the cache
+        width = (len(todo) // LANES + 2) * LANES
+        gradients = aligned_empty((len(tree.centres), width), np.float32)
         found = sweep(
-            self.tree, members, self.rows, todo, self.lam, self.margin, self.codes, sums, self.known,
-            share, coarse, fine, self.stop,
+            tree, members, self.rows, todo, self.lam, self.margin, codes, sums, self.known, coarse, fine,
+            gradients, self.stop,
         )  # fmt: skip
-        solve_again(
-            self.tree, self.rows, todo, self.lam, self.mu, self.max_rounds, self.margin, self.codes,
-            found, self.known, self.stop,
-        )  # fmt: skip
+        return todo, found
 
     def _make_room(self) -> None:
         codes = self.codes

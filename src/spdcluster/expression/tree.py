@@ -6,7 +6,13 @@ of some row, Cauchy and Schwarz give for every member x of a leaf with the point
     |<r, phi(x)>| <= |<r, phi(y)>| + |r| |phi(x) - phi(y)|,
 
 so that one value at this representative settles a whole leaf wherever the right side stays below the
-penalty. This is what lets the solver prove optimality over all N columns without visiting them.
+penalty. Where it does not, the representatives around the leaf know more: with any weights w and
+``phi(x) = sum_l w_l phi(y_l) + e_x``,
+
+    |<r, phi(x)>| <= |sum_l w_l <r, phi(y_l)>| + |r| |e_x|,
+
+and ``|e_x|`` is several times smaller than the distance to one representative. This is what lets the
+solver prove optimality over all N columns without visiting them.
 """
 
 from typing import Any, NamedTuple
@@ -14,14 +20,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spdcluster.expression.cholesky import append_atom, solve_factored
 from spdcluster.expression.compiled import compiled
-from spdcluster.expression.gaussian import gaussian_rows_single
+from spdcluster.expression.gaussian import gaussian_rows, gaussian_rows_single
 from spdcluster.expression.intrinsics import LANES
 from spdcluster.expression.threads import run_chunks
 
 LEAF = LANES  # members of a leaf at most
 BLOCK = 256  # representatives in one block
-NEIGHBOURS = 4  # nearest leaves that are known of each
+SUPPORT = 16  # nearest leaves known of each: its members are combinations of their representatives, up to |e_x|
+RIDGE = 1e-6  # on their Gram matrix: any weights do, and those of moderate size round less
 LEAVES_PER_TASK = 256
 FIRST_STEP, STEPS = 8, 24  # on the way from the mean of a leaf to the middle of its ball
 
@@ -37,11 +45,13 @@ class LeafTree(NamedTuple):
     leaf_of : (N,) the leaf at each sorted position
     members : (L, p, LEAF) float32; a leaf with fewer repeats its last; members_double : not rounded
     centres : (L, p) float32, the representative of each leaf: a point from which no member is far
-    reach : (B * BLOCK / LANES, LANES) float32, largest feature distance from a representative to a member of
-        its leaf; minus infinity where there is no leaf
+    reach : (L,) float32, largest feature distance from the representative to a member, rounded up
     representatives : (B, p, BLOCK) float32, these by coordinate; the last block is padded with zeros
-    neighbours : (L, NEIGHBOURS) the leaves of nearest representative, the leaf itself first; (L, L) if
-        there are fewer
+    support : (L, SUPPORT) int32, the leaves of nearest representative, the leaf itself first; the leaf itself
+        again where there are fewer
+    weights : (L, SUPPORT, LEAF) float32, of each member on the representatives of `support`
+    unexplained : (L, LEAF) float32, ``|e_x|`` of each member, rounded up
+    weight_sums : (L,) float32, the largest ``|w|_1`` of a member
     largest_norm : the largest Euclidean norm of a point
     """
 
@@ -55,7 +65,10 @@ class LeafTree(NamedTuple):
     centres: NDArray[np.float32]
     reach: NDArray[np.float32]
     representatives: NDArray[np.float32]
-    neighbours: NDArray[np.int64]
+    support: NDArray[np.int32]
+    weights: NDArray[np.float32]
+    unexplained: NDArray[np.float32]
+    weight_sums: NDArray[np.float32]
     largest_norm: float
 
 
@@ -96,20 +109,25 @@ def build_tree(vectors: NDArray[np.float64], n_jobs: int = 1) -> LeafTree:
         part = centres[block * BLOCK : (block + 1) * BLOCK]
         representatives[block, :, : len(part)] = part.T
     largest = float(np.sqrt(np.einsum("ij,ij->i", points, points).max()))
-    neighbours = np.empty((n_leaves, min(NEIGHBOURS, n_leaves)), np.int64)
+    count = min(SUPPORT, n_leaves)
+    support = np.repeat(np.arange(n_leaves, dtype=np.int32)[:, None], SUPPORT, axis=1)
+    weights = aligned_empty((n_leaves, SUPPORT, LEAF), np.float32)
+    unexplained = aligned_empty((n_leaves, LEAF), np.float32)
+    weight_sums = np.empty(n_leaves, np.float32)
 
     def look_around(start: int) -> None:
         part = slice(start, min(n_leaves, start + LEAVES_PER_TASK))
-        neighbours[part] = nearest_leaves(
-            representatives, n_leaves, centres[part], np.arange(n_leaves)[part],
-            neighbours.shape[1],
+        support[part, :count] = nearest_leaves(
+            representatives, n_leaves, centres[part], np.arange(n_leaves)[part], count
+        )
+        combine_representatives(
+            points, starts, centres, support[:, :count], part.start, part.stop, weights, unexplained,
+            weight_sums,
         )  # fmt: skip
 
     run_chunks(look_around, range(0, n_leaves, LEAVES_PER_TASK), n_jobs=n_jobs)
-    reach = aligned_empty((n_blocks * BLOCK // LANES, LANES), np.float32)
-    reach[:] = -np.inf
     # rounded up: the bound must hold in float32 too
-    reach.ravel()[:n_leaves] = np.nextafter(distance.astype(np.float32), np.float32(np.inf))
+    reach = np.nextafter(distance.astype(np.float32), np.float32(np.inf))
     return LeafTree(
         order=order,
         points=points,
@@ -121,7 +139,10 @@ def build_tree(vectors: NDArray[np.float64], n_jobs: int = 1) -> LeafTree:
         centres=centres,
         reach=reach,
         representatives=representatives,
-        neighbours=neighbours,
+        support=support,
+        weights=weights,
+        unexplained=unexplained,
+        weight_sums=weight_sums,
         largest_norm=largest,
     )
 
@@ -240,3 +261,45 @@ def nearest_leaves(
                         a -= 1
                     best[t, a], leaves[t, a] = K[t, j], first + j
     return leaves
+
+
+@compiled
+def combine_representatives(
+    points: NDArray[Any], starts: NDArray[Any], centres: NDArray[Any], support: NDArray[Any], first: int,
+    last: int, weights: NDArray[Any], unexplained: NDArray[Any], weight_sums: NDArray[Any],
+) -> None:  # pragma: no cover  # fmt: skip
+    """Write `weights`, `unexplained` and `weight_sums` of the leaves from `first` to `last`."""
+    p, s = points.shape[1], support.shape[1]
+    rows, columns = np.empty((s + LEAF, p)), np.empty((p, s))
+    K = np.empty((s + LEAF, s))
+    U, work, w = np.zeros((s, s)), np.empty(s), np.empty(s)
+    for leaf in range(first, last):
+        n = starts[leaf + 1] - starts[leaf]
+        for a in range(s):
+            rows[a] = centres[support[leaf, a]]
+            columns[:, a] = rows[a]
+        for lane in range(n):
+            rows[s + lane] = points[starts[leaf] + lane]
+        gaussian_rows(rows[: s + n], columns, s, K)
+        for a in range(s):
+            work[:a] = K[a, :a]
+            append_atom(U, a, work, 1.0 + RIDGE)
+        weights[leaf], unexplained[leaf], largest = 0.0, 0.0, 0.0
+        for lane in range(n):
+            k = K[s + lane]
+            w[:] = k
+            solve_factored(U, s, w)
+            total, square = 0.0, 1.0
+            for a in range(s):
+                # the weights in use are those in float32; what they leave is measured for these
+                w[a] = np.float32(w[a])
+                weights[leaf, a, lane] = w[a]
+                total += abs(w[a])
+            for a in range(s):
+                square -= 2.0 * w[a] * k[a]
+                for b in range(s):
+                    square += w[a] * w[b] * K[a, b]
+            rounding = 1e-15 * s * (1.0 + total) ** 2
+            unexplained[leaf, lane] = np.sqrt(max(square, 0.0) + rounding) * (1.0 + 1e-6)
+            largest = max(largest, total)
+        weight_sums[leaf] = largest * (1.0 + 1e-6)
