@@ -35,7 +35,7 @@ from spdcluster.expression.intrinsics import (
     rows_above,
     sum_lanes,
 )
-from spdcluster.expression.tree import BLOCK, LEAF
+from spdcluster.expression.tree import BLOCK
 
 UNIT = 2.0**-24  # half an ulp of 1 in float32
 FEWEST_ADDED, MOST_ADDED = (
@@ -43,6 +43,10 @@ FEWEST_ADDED, MOST_ADDED = (
     256,
 )  # violators a row and look; between the two as many as it has atoms
 LOOK_AROUND = 4  # leaves nearest to an atom, where violators are looked for first
+MOST_DOUBTFUL = (
+    32  # leaves of a row that float32 may ask float64 about, before the row has to go by float64
+)
+UNSURE = -1
 MANY = 0.5  # of the rows: where a leaf is open for so many, the points of all of them are evaluated
 DOUBLE_FROM = 0.1  # float32 margin, as a share of the penalty, from which on float64 looks
 AGAIN = 3  # state of a row that has moved and is to go through all columns once more
@@ -51,7 +55,7 @@ AGAIN = 3  # state of a row that has moved and is to go through all columns once
 # precision that looks, those of row s at ``starts[s] : starts[s + 1]`` (a multiple of UNROLLED), each with its
 # place among the points and its factor in both precisions; the row itself comes first, with factor 1
 Sums = namedtuple("Sums", "single points starts places factors_single factors")
-# What a sweep finds of r rows: how many violators (r,), the worst of them (r, room) and their ``|g|``, and the
+# What a sweep finds of r rows: how many violators (r,) or UNSURE, the worst of them (r, room) and their ``|g|``, and the
 # largest ``|g|`` or the penalty (r,)
 Found = namedtuple("Found", "counts columns kept steepest")
 # What is known of the R rows of a tile: ``|g(x) - g(y)| <= lam apart[leaf, t] / FULL + reach moved[t]`` for all
@@ -164,6 +168,7 @@ def sweep(
         # once for the representatives, once for rounding in the combination of them
         wrong[s] = 2.0 * error_single[s]
         residual[s] = np.sqrt(max(codes.values[t, 2], 0.0) + 1e-13) * (1.0 + 1e-6)
+    doubtful = np.zeros(r, np.int64)
     found = Found(
         np.zeros(r, np.int64), np.empty((r, room), np.int64), np.empty((r, room)), steepest
     )
@@ -232,6 +237,10 @@ def sweep(
                     error[s],
                 )  # fmt: skip
                 if lam[t] < worst <= lam[t] + 3.0 * error[s]:
+                    doubtful[s] += 1
+                    if doubtful[s] > MOST_DOUBTFUL:
+                        found.counts[s], limit[s] = UNSURE, np.inf
+                        continue
                     worst, at = exact_member(tree, leaf, rows[t], codes, t, lam[t], glass)
                 steepest[s] = max(steepest[s], worst)
                 if worst > lam[t] * (1.0 + SLACK):
@@ -428,6 +437,9 @@ def solve_again(
         if stop[0]:
             break
         t, count = todo[s], found.counts[s]
+        if count == UNSURE:
+            codes.states[t] = AGAIN
+            continue
         codes.states[t], codes.values[t, 3] = SOLVED, found.steepest[s]
         if count == 0:
             continue

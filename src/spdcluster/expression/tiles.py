@@ -22,6 +22,7 @@ from spdcluster.expression.local import LocalColumns, make_local_columns, solve_
 from spdcluster.expression.screening import (
     AGAIN,
     FULL,
+    UNSURE,
     Known,
     gather_sums,
     needs_double,
@@ -100,6 +101,7 @@ class Tile:
     ----------
     rows : (r,) sorted positions
     codes : `spdcluster.expression.candidates.Codes` of the rows
+    is_double : (r,) rows that float64 has to look at
     known : `spdcluster.expression.screening.Known` of them
     """
 
@@ -126,6 +128,7 @@ class Tile:
             np.zeros(r, np.int64),
             np.zeros(r, np.int64),
         )
+        self.is_double = np.zeros(r, np.bool_)
         self.known = Known(np.full((len(tree.centres), r), FULL, np.uint8), np.zeros(r))
 
     def solve(self, local: LocalColumns) -> None:
@@ -165,11 +168,12 @@ class Tile:
     def _finish(self, todo: NDArray[np.int64]) -> NDArray[np.int64]:
         """Prove rows over all columns; which of them have to be looked at once more."""
         tree, codes = self.tree, self.codes
-        is_double = needs_double(todo, self.lam, self.margin, codes)
+        is_double = self.is_double[todo] | needs_double(todo, self.lam, self.margin, codes)
         for double in (False, True):
             part = todo[is_double == double]
             if len(part):
                 part, found = self._sweep(part, double)
+                self.is_double[part[found.counts == UNSURE]] = True
                 solve_again(
                     tree, self.rows, part, self.lam, self.mu, self.max_rounds, self.margin, codes, found,
                     self.known, self.stop,
