@@ -18,8 +18,17 @@ from spdcluster import KernelSSC
 from spdcluster.expression import certify, self_expression
 from spdcluster.expression.active_set import largest_size
 from spdcluster.expression.gaussian import gaussian_rows, gaussian_rows_single
-from spdcluster.expression.intrinsics import gradient_of_eight
-from spdcluster.expression.screening import gradient_error, single_margin
+from spdcluster.expression.intrinsics import (
+    LANES,
+    kernel_row,
+    kernel_values,
+    lanes_above,
+    largest_difference,
+    rows_above,
+    sum_lanes,
+)
+from spdcluster.expression.screening import UNSURE, gradient_error, needs_double, single_margin
+from spdcluster.expression.tiles import Tile
 from spdcluster.expression.tree import LEAF, build_tree
 from spdcluster.kernels import KernelGram, VectorGram, make_kernel
 from spdcluster.kernels.base import CallableKernel
@@ -161,26 +170,131 @@ def test_compiled_kernel_values_and_the_margin_of_single_precision(seed, p, size
 def test_gradients_at_the_members_of_a_leaf_are_within_their_margin(seed, p, m, size):
     rng = np.random.default_rng(seed)
     centre = rng.normal(size=p) * size
-    active = centre + rng.normal(size=(m + 1, p)) * min(size, 1.0)
-    members = centre[:, None] + rng.normal(size=(3, p, 8)) * min(size, 1.0)
-    factors = np.concatenate([[1.0], rng.normal(size=m)])
-    exact = factors @ np.exp(-((active[:, :, None] - members[1]) ** 2).sum(axis=1))
-    norm = np.sqrt(max((active**2).sum(1).max(), (members**2).sum(1).max()))
+    n = -(-(m + 1) // 4) * 4
+    points = centre + rng.normal(size=(n, p)) * min(size, 1.0)
+    columns = centre[:, None] + rng.normal(size=(3, p, 2 * LANES)) * min(size, 1.0)
+    there, places = columns[1, :, 5 : 5 + LANES], rng.permutation(n)
+    factors = np.concatenate([[1.0], rng.normal(size=m), np.zeros(n - m - 1)])
+    kernel = np.exp(-((points[:, :, None] - there) ** 2).sum(axis=1))
+    exact = factors @ kernel[places]
+    norm = np.sqrt(max((points**2).sum(1).max(), (columns**2).sum(1).max()))
+    margin, limit = single_margin(p, norm), np.median(np.abs(exact))
     allowed = {
-        np.float32: gradient_error(-factors[1:], single_margin(p, norm)),
-        np.float64: 1e-14 * np.abs(factors).sum() * (1.0 + norm),
+        np.float32: (margin, gradient_error(-factors[1 : m + 1], margin)),
+        np.float64: 1e-14 * np.array([1.0, np.abs(factors).sum()]) * (1.0 + norm),
     }
-    for precision, margin in allowed.items():
-        out = np.empty(8)
-        arrays = (part.astype(precision) for part in (members, active, factors))
-        largest = _gradient_at_a_leaf(*arrays, out)
-        assert np.abs(out - exact).max() <= margin
-        assert largest == pytest.approx(np.abs(out).max(), rel=1e-12)
+    for precision, (of_value, of_sum) in allowed.items():
+        values, out = np.full((n, LANES), np.nan, precision), np.empty((2, LANES), precision)
+        single = [part.astype(precision) for part in (points, columns, factors)]
+        bits, apart = _gradient_at_lanes(*single, limit, places.astype(np.int32), values, *out)
+        assert np.abs(values - kernel).max() <= of_value
+        assert np.abs(out[0] - exact).max() <= of_sum
+        assert np.array_equal(out[0], out[1])
+        assert apart == np.abs(out[0] - out[0, 3]).max()
+        slack, above = of_sum + 1e-6 * limit, (bits >> np.arange(LANES)) & 1 == 1
+        assert np.all(above[np.abs(exact) > limit + slack])
+        assert not np.any(above[np.abs(exact) < limit - slack])
 
 
 @njit
-def _gradient_at_a_leaf(members, active, factors, out):
-    return gradient_of_eight(members, 1, active, factors, len(factors), out)
+def _gradient_at_lanes(points, columns, factors, limit, places, values, out, again):
+    n = len(points)
+    kernel_values(points, np.arange(n).astype(np.int32), n, columns, 1, 5, values)
+    sum_lanes(values, places, factors, 0, n, again)
+    bits = lanes_above(values, places, factors, 0, n, limit, out)
+    return bits, largest_difference(out, out[3])
+
+
+@pytest.mark.parametrize("p", [4, 16, 36])
+def test_kernel_values_of_one_point_on_many_columns(p):
+    rng = np.random.default_rng(0)
+    point, columns = rng.normal(size=p) * 0.3, rng.normal(size=(3, p, 128)) * 0.3
+    expected = np.exp(-((point[:, None] - columns[2]) ** 2).sum(axis=0))
+    for precision, error in ((np.float32, single_margin(p, 10.0)), (np.float64, 1e-14)):
+        out = np.zeros(256, precision)
+        _kernel_row(point.astype(precision), columns.astype(precision), out)
+        assert np.abs(out[64:192] - expected).max() <= error
+        assert not np.any(out[:64])
+        assert not np.any(out[192:])
+
+
+@njit
+def _kernel_row(point, columns, out):
+    kernel_row(point, columns, 2, out, 64)
+
+
+def test_rows_are_open_where_both_bounds_leave_them_open():
+    rng = np.random.default_rng(0)
+    g, residual, error = rng.normal(size=(20, 48)), *rng.uniform(size=(2, 48))
+    reach, sums, rests = rng.uniform(size=20), rng.uniform(size=20), rng.uniform(size=(20, LANES))
+    support = rng.integers(0, 20, size=(20, 5)).astype(np.int32)
+    weights = rng.normal(size=(20, 5, LANES)) * 0.3
+    limit = rng.uniform(0.5, 3.0, size=48)
+    limit[40:] = np.inf
+    single = [
+        x.astype(np.float32) for x in (g, reach, weights, rests, sums, residual, error, limit)
+    ]
+    seen = set()
+    for leaf in range(20):
+        first = np.abs(g[leaf]) + residual * reach[leaf]
+        members = np.abs(weights[leaf].T @ g[support[leaf]]) + residual * rests[leaf][:, None]
+        second = members.max(axis=0) + sums[leaf] * error
+        for start in (0, 16, 32):
+            bits = _rows_above(leaf, start, support, *single)
+            expected = (np.minimum(first, second) > limit)[start : start + LANES]
+            assert np.array_equal((bits >> np.arange(LANES)) & 1 == 1, expected)
+            seen |= set(expected)
+    assert seen == {True, False}
+
+
+@njit
+def _rows_above(leaf, start, support, g, reach, weights, rests, sums, residual, error, limit):
+    return rows_above(g, leaf, start, reach, support, weights, rests, sums, residual, error, limit)
+
+
+@settings(max_examples=80)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(60, 400),
+    kind=st.sampled_from(KINDS),
+    alpha=st.sampled_from([1e-5, 0.02, 0.3]),
+)
+def test_a_sweep_finds_violators_of_any_codes_with_what_it_knows(seed, n, kind, alpha):
+    rng = np.random.default_rng(seed)
+    tree = build_tree(points(rng, n, 6, kind))
+    rows, lam = np.arange(3, 50), np.full(n, alpha / 2)
+    tile = Tile(tree, rows, lam[rows], np.zeros(len(rows)), 500, np.zeros(1, np.bool_))
+    K = np.exp(-((tree.points[:, None] - tree.points) ** 2).sum(-1))
+    full = np.zeros((len(rows), n))
+    for size in (0.3, 1e-2, 1e-4):  # smaller and smaller moves of codes
+        for t, row in enumerate(rows):
+            atoms = rng.choice(np.delete(np.arange(n), row), 5, replace=False)
+            atoms = np.union1d(np.flatnonzero(full[t]), atoms)
+            change = rng.normal(size=len(atoms)) * size
+            full[t, atoms] += change
+            m, c = len(atoms), full[t, atoms]
+            inner = K[np.ix_(atoms, atoms)]
+            tile.known.moved[t] += np.sqrt(max(0.0, change @ inner @ change) + 1e-15)
+            tile.codes.sizes[t], tile.codes.atoms[t, :m], tile.codes.c[t, :m] = m, atoms, c
+            tile.codes.values[t, 2] = 1 - 2 * c @ K[row, atoms] + c @ inner @ c
+        g = np.abs(K[rows] - full @ K)
+        g[full != 0] = 0.0
+        g[np.arange(len(rows)), rows] = 0.0
+        is_double = needs_double(np.arange(len(rows)), tile.lam, tile.margin, tile.codes)
+        for double in (False, True):
+            todo, found = tile._sweep(np.flatnonzero(is_double == double), double)
+            for s, t in enumerate(todo):
+                if found.counts[s] == UNSURE:
+                    assert not double
+                    continue
+                steepest, clear = g[t].max(), 1e-9 * alpha + 1e-12
+                if abs(steepest - lam[0]) > clear:
+                    assert (found.counts[s] > 0) == (steepest > lam[0])
+                for column in found.columns[s, : found.counts[s]]:
+                    assert g[t, column] > lam[0] - clear
+                error = gradient_error(full[t, full[t] != 0], tile.margin)
+                assert found.steepest[s] >= max(steepest, lam[0]) - clear
+                assert found.steepest[s] <= max(steepest + 2.0 * error, lam[0]) + clear
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -204,10 +318,19 @@ def test_tree_holds_every_point_once_and_bounds_its_leaves(seed, n, p, kind):
     assert sizes.max() <= LEAF
     for leaf in range(len(sizes)):
         members = np.arange(tree.leaf_starts[leaf], tree.leaf_starts[leaf + 1])
-        assert tree.centre[leaf] in members
         assert np.all(tree.leaf_of[members] == leaf)
-        square = ((tree.points[members] - tree.points[tree.centre[leaf]]) ** 2).sum(1)
-        assert np.all(np.sqrt(-2 * np.expm1(-square)) <= tree.reach[leaf] + 1e-12)
+        square = ((tree.points[members] - tree.centres[leaf]) ** 2).sum(1)
+        assert np.all(np.sqrt(-2 * np.expm1(-square)) <= tree.reach[leaf])
+        assert tree.support[leaf, 0] == leaf
+        w = tree.weights[leaf, :, : len(members)].astype(float)
+        assert np.all(np.abs(w).sum(axis=0) <= tree.weight_sums[leaf])
+        around = tree.centres[tree.support[leaf]].astype(float)
+        K = np.exp(-((around[:, None] - around) ** 2).sum(-1))
+        k = np.exp(-((around[:, None] - tree.points[members]) ** 2).sum(-1))
+        rest = 1.0 - 2.0 * (w * k).sum(axis=0) + ((K @ w) * w).sum(axis=0)
+        assert np.all(
+            np.sqrt(np.maximum(rest, 0.0)) <= tree.unexplained[leaf, : len(members)] + 1e-9
+        )
 
 
 def test_estimator_uses_the_budget_and_predicts_without_the_gram_matrix():

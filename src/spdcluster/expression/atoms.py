@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spdcluster.expression.around import Surroundings
 from spdcluster.expression.candidates import make_workspace, solve_on_candidates
 from spdcluster.expression.codes import CodedRows, RowCodes, Solution
 from spdcluster.expression.columns import ColumnTile, solve_in_tiles
@@ -21,7 +22,7 @@ from spdcluster.expression.homotopy import (
     slot_for,
     solve_rows_with_atoms,
 )
-from spdcluster.expression.local import LocalColumns
+from spdcluster.expression.screening import FULL
 from spdcluster.expression.tiles import Tile, solve_each_tile
 from spdcluster.expression.tree import build_tree
 from spdcluster.kernels.gram import Gram, VectorGram
@@ -126,7 +127,7 @@ class PathsTile(Tile):
     columns: NDArray[np.float64]
     alphas: NDArray[np.float64]
 
-    def solve(self, local: LocalColumns) -> None:
+    def solve(self, scratch: Surroundings) -> None:
         """Follow the paths over all N columns, and prove the codes at their ends."""
         while self.codes.atoms.shape[1] <= self.most:
             self._make_room()
@@ -138,6 +139,7 @@ class PathsTile(Tile):
         follow_paths(kernel_rows, self.rows, self.most, self.lam, self.codes, self.stop)
         while len(todo) and not self.stop[0]:
             solve_on_atoms(self.tree.points, self.rows, todo, self.lam, self.max_rounds, self.codes)
+            self.known.apart[:] = FULL
             unproved = todo
             while len(unproved) and not self.stop[0]:
                 unproved = self._finish(unproved)

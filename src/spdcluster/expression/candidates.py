@@ -53,7 +53,7 @@ def solve_on_candidates(
 ) -> float:  # pragma: no cover
     """Solve row t of `codes` (the point `own`) on n candidates, the first of which are its atoms.
 
-    Returns how far the residual moved, ``|r_new - r_old|``.
+    Returns how far the residual moved, ``|r_new - r_old|``, rounded up.
     """
     p = points.shape[1]
     warm, atoms, c = codes.sizes[t], codes.atoms[t], codes.c[t]
@@ -82,12 +82,19 @@ def solve_on_candidates(
         g[a] -= old_c[a]
     for a in range(m):
         g[atoms[a]] += c[a]
-    moved = 0.0
-    for a in range(n):
-        if g[a] != 0.0:
-            for b in range(n):
-                if g[b] != 0.0:
-                    moved += g[a] * g[b] * K[a, b]
+    moved = residual_moved(K, g)
     for a in range(m):
         atoms[a] = space.candidates[atoms[a]]
-    return np.sqrt(max(moved, 0.0))
+    return moved
+
+
+@compiled
+def residual_moved(K: NDArray[Any], change: NDArray[Any]) -> float:  # pragma: no cover
+    """How far a change (n,) of the coefficients moves the residual, rounded up: `K` (>= n, >= n)."""
+    square, l1 = 0.0, 0.0
+    for a in range(len(change)):
+        if change[a] != 0.0:
+            l1 += abs(change[a])
+            for b in range(len(change)):
+                square += change[a] * change[b] * K[a, b]
+    return np.sqrt(max(square, 0.0) + 1e-14 * l1 * l1) * (1.0 + 1e-9)

@@ -23,16 +23,17 @@ from spdcluster.expression.active_set import (
 from spdcluster.expression.candidates import make_workspace, solve_on_candidates
 from spdcluster.expression.cholesky import append_atom
 from spdcluster.expression.compiled import compiled
-from spdcluster.expression.gaussian import exp_negative, gaussian_row_single
+from spdcluster.expression.gaussian import exp_negative
+from spdcluster.expression.intrinsics import kernel_row
 from spdcluster.expression.mixed import padded
 from spdcluster.expression.screening import gradient_single
 from spdcluster.expression.tree import BLOCK, LEAF, aligned_empty
 
-MOST_COLUMNS = 2048
+MOST_COLUMNS = 3072
 NEAR = 1024  # of these are looked at first
 WIDTH = 512  # columns evaluated together
-TOGETHER = 64  # rows that share their columns
-KEPT = 1000  # points whose kernel values are kept from row to row
+TOGETHER = 128  # rows that share their columns
+KEPT = 1500  # points whose kernel values are kept from row to row
 
 
 class LocalColumns(NamedTuple):
@@ -74,7 +75,7 @@ def make_local_columns(p: int, most: int = MOST_COLUMNS) -> LocalColumns:
 def gather_columns(tree: Any, first: int, last: int, local: Any) -> int:  # pragma: no cover
     """Gather the leaves of the rows from `first` to `last` and those nearest to them; how many columns."""
     own_first, own_last = tree.leaf_of[first], tree.leaf_of[last] + 1
-    p, n_leaves, most = tree.points.shape[1], len(tree.reach), len(local.positions)
+    p, n_leaves, most = tree.points.shape[1], len(tree.centres), len(local.positions)
     mean = np.zeros(p, np.float32)
     for row in range(first, last + 1):
         for q in range(p):
@@ -129,6 +130,7 @@ def solve_rows_locally(
 ) -> None:  # pragma: no cover
     """Solve the rows `todo` of a tile, the points at the sorted positions ``rows[todo]``, few at a time."""
     points, positions, values = tree.points, local.positions, local.values
+    blocks, evaluated = local.blocks, local.evaluated
     capacity, p, most = codes.atoms.shape[1], points.shape[1], len(positions)
     space = make_workspace(p, capacity, capacity)
     U, y, work, signs = (
@@ -138,11 +140,11 @@ def solve_rows_locally(
         np.zeros(capacity),
     )
     atoms, c, others = (
-        np.zeros(capacity, np.int64),
+        np.zeros(capacity + 1, np.int64),
         np.zeros(capacity),
-        np.zeros(capacity, np.int64),
+        np.zeros(capacity + 1, np.int64),
     )
-    slots, c_single = np.zeros(capacity, np.int64), np.zeros(capacity, np.float32)
+    slots, c_single = np.zeros(capacity + 1, np.int64), np.zeros(capacity, np.float32)
     g, worst = np.zeros(most, np.float32), np.zeros(most // CHUNK_COLUMNS, np.int64)
     k = np.zeros(most)
     n, first = 0, 0
@@ -167,9 +169,8 @@ def solve_rows_locally(
             m_before, found = m, 0
             for width in (min(n, NEAR), n):
                 g_part = g[:width]
-                evaluate(own_slot, own, width, points, local)
-                for a in range(m):
-                    evaluate(slots[a], atoms[a], width, points, local)
+                others[m], slots[m] = positions[own], own_slot
+                evaluate(tree.points_single, others, slots, m + 1, width, blocks, evaluated, values)
                 gradient_single(values, own_slot, 0, m, slots, c_single, g_part)
                 g[own] = 0.0
                 for a in range(m):
@@ -225,18 +226,21 @@ def slot_for(column: int, local: Any) -> int:  # pragma: no cover
 
 @compiled
 def evaluate(
-    slot: int, column: int, width: int, points: NDArray[Any], local: Any
+    points: NDArray[Any],
+    some: NDArray[Any],
+    slots: NDArray[Any],
+    m: int,
+    width: int,
+    blocks: NDArray[Any],
+    evaluated: NDArray[Any],
+    values: NDArray[Any],
 ) -> None:  # pragma: no cover
-    """Let a row of `values` hold the kernel values of its point on the first `width` columns."""
+    """Let m rows of `values` hold the kernel values of their points on the first `width` columns."""
     n_blocks = -(-width // WIDTH)
-    if local.evaluated[slot] >= n_blocks:
-        return
-    point = np.empty(points.shape[1], np.float32)
-    point[:] = points[local.positions[column]]
-    for block in range(local.evaluated[slot], n_blocks):
-        part = local.values[slot, block * WIDTH : (block + 1) * WIDTH]
-        gaussian_row_single(point, local.blocks[block], WIDTH, part)
-    local.evaluated[slot] = n_blocks
+    for a in range(m):
+        for block in range(evaluated[slots[a]], n_blocks):
+            kernel_row(points[some[a]], blocks, block, values[slots[a]], block * WIDTH)
+        evaluated[slots[a]] = max(n_blocks, evaluated[slots[a]])
 
 
 @compiled

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from spdcluster.expression.active_set import OUT_OF_ROOM, SLACK, SOLVED, largest_size
 from spdcluster.expression.compiled import compiled, leaf
-from spdcluster.expression.gaussian import gaussian_row_single
-from spdcluster.expression.intrinsics import (
+from spdcluster.expression.intrinsics import kernel_row
+from spdcluster.expression.screening import UNIT, single_margin
+from spdcluster.expression.short_vectors import (
     add_square,
     combine_eights,
     dot_eights,
@@ -29,9 +30,8 @@ from spdcluster.expression.intrinsics import (
     times_symmetric,
     worst_of_few,
 )
-from spdcluster.expression.screening import UNIT, single_margin
 from spdcluster.expression.threads import run_chunks
-from spdcluster.expression.tree import BLOCK, aligned_empty
+from spdcluster.expression.tree import aligned_empty
 
 LEFT = 4  # state of a row that another way has to solve
 CAPACITIES = (48, 192)  # atoms; rows that need more room are solved again
@@ -98,8 +98,10 @@ def source_of_vectors(vectors: NDArray[np.float64], n_jobs: int) -> Source:
         centred = points - points.mean(axis=0)
         margin = single_margin(p, float(np.sqrt(np.square(centred).sum(axis=1).max(initial=0.0))))
         short = centred.astype(np.float32)
-    columns = aligned_empty((points.shape[1], padded(n)), np.float32)
-    columns[:, :n], columns[:, n:] = short.T, 0.0
+    columns = aligned_empty((padded(n) // COLUMNS, points.shape[1], COLUMNS), np.float32)
+    for block in range(len(columns)):
+        part = short[block * COLUMNS : (block + 1) * COLUMNS]
+        columns[block, :, : len(part)], columns[block, :, len(part) :] = part.T, 0.0
     single = aligned_empty((n, padded(n)), np.float32)
 
     def fill(start: int) -> None:
@@ -120,15 +122,10 @@ def all_known(single: NDArray[np.float32]) -> tuple[NDArray[np.int64], int, NDAr
 def gram_rows_single(
     rows: NDArray[Any], columns: NDArray[Any], n: int, out: NDArray[Any]
 ) -> None:  # pragma: no cover
-    """Float32 values between `rows` (m, p) and n of the `columns` (p, w): out (m, w), zero beyond."""
-    p, w = columns.shape
-    block = np.empty((p, BLOCK), np.float32)  # stays in the nearest cache
-    for start in range(0, w, BLOCK):
-        stop = min(w, start + BLOCK)
-        for q in range(p):
-            block[q, : stop - start] = columns[q, start:stop]
+    """Float32 values between `rows` (m, p) and n columns (B, p, COLUMNS): out (m, w), zero beyond."""
+    for block in range(len(columns)):  # which stays in the nearest cache
         for i in range(len(rows)):
-            gaussian_row_single(rows[i], block, stop - start, out[i, start:stop])
+            kernel_row(rows[i], columns, block, out[i], block * COLUMNS)
     out[:, n:] = 0.0
 
 
@@ -195,9 +192,7 @@ def evaluate(source: Any, j: int, width: int, desk: Any) -> None:  # pragma: no 
     for q in range(blocks.shape[1]):
         desk.point[q] = blocks[j // WIDTH, q, j % WIDTH]
     for block in range(known // WIDTH, min(len(blocks), -(-width // WIDTH))):
-        gaussian_row_single(
-            desk.point, blocks[block], WIDTH, row[block * WIDTH : (block + 1) * WIDTH]
-        )
+        kernel_row(desk.point, blocks, block, row, block * WIDTH)
     for other in range(n, len(row)):
         row[other] = 0.0
     source.known[j] = width

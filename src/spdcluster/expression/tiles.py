@@ -8,23 +8,31 @@ number.
 
 from collections.abc import Callable
 from queue import SimpleQueue
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spdcluster.expression import active_set
+from spdcluster.expression.around import Surroundings, make_surroundings, solve_rows_around
 from spdcluster.expression.candidates import Codes
 from spdcluster.expression.codes import CodedRows, RowCodes, Solution, coded_rows
-from spdcluster.expression.local import LocalColumns, make_local_columns, solve_rows_locally
+from spdcluster.expression.intrinsics import LANES
+from spdcluster.expression.lanes import UNROLLED
+from spdcluster.expression.local import make_local_columns, solve_rows_locally
 from spdcluster.expression.screening import (
     AGAIN,
-    at_representatives,
-    bound_leaves,
-    finish_rows,
+    FULL,
+    UNSURE,
+    Known,
+    gather_sums,
+    needs_double,
     single_margin,
+    solve_again,
+    sweep,
 )
 from spdcluster.expression.threads import run_chunks
-from spdcluster.expression.tree import LeafTree, build_tree
+from spdcluster.expression.tree import LeafTree, aligned_empty, build_tree
 
 TILE = 1024
 FIRST_CAPACITY = 64  # atoms
@@ -70,16 +78,16 @@ def solve_each_tile(
     """Solve the tiles that `tile_of` makes of sorted positions and of what stops them."""
     n, stop, size = len(tree.points), np.zeros(1, np.bool_), rows_together or TILE
     tiles = [np.arange(start, min(n, start + size)) for start in range(0, n, size)]
-    scratch: SimpleQueue[LocalColumns] = SimpleQueue()
+    scratch: SimpleQueue[Surroundings] = SimpleQueue()
     for _ in range(n_jobs):
-        scratch.put(make_local_columns(tree.points.shape[1]))
+        scratch.put(make_surroundings(*tree.points.shape))
 
     def solve(rows: NDArray[np.int64]) -> CodedRows:
-        tile, local = tile_of(rows, stop), scratch.get()
+        tile, around = tile_of(rows, stop), scratch.get()
         try:
-            tile.solve(local)
+            tile.solve(around)
         finally:  # or the next tile of this thread would wait for it without end
-            scratch.put(local)
+            scratch.put(around)
         return tile.coded()
 
     sizes = [len(rows) for rows in tiles]
@@ -95,6 +103,8 @@ class Tile:
     ----------
     rows : (r,) sorted positions
     codes : `spdcluster.expression.candidates.Codes` of the rows
+    is_double : (r,) rows that float64 has to look at
+    known : `spdcluster.expression.screening.Known` of them
     """
 
     def __init__(
@@ -120,10 +130,12 @@ class Tile:
             np.zeros(r, np.int64),
             np.zeros(r, np.int64),
         )
+        self.is_double = np.zeros(r, np.bool_)
+        self.known = Known(np.full((len(tree.centres), r), FULL, np.uint8), np.zeros(r))
 
-    def solve(self, local: LocalColumns) -> None:
+    def solve(self, scratch: Surroundings) -> None:
         """Solve all rows and prove them over all N columns."""
-        self._solve_locally(local)
+        self._solve_locally(scratch)
         todo = np.arange(len(self.rows))
         while len(todo) and not self.stop[0]:
             todo = self._finish(todo)
@@ -141,9 +153,13 @@ class Tile:
             part.rounds,
         )
 
-    def _solve_locally(self, local: LocalColumns) -> None:
+    def _solve_locally(self, scratch: Surroundings) -> None:
         """Solve the rows on the columns around the tile."""
-        todo = np.arange(len(self.rows))
+        solve_rows_around(
+            self.tree, scratch, self.rows, self.lam, self.mu, self.margin, self.max_rounds, self.codes,
+            self.stop,
+        )  # fmt: skip
+        todo, local = np.flatnonzero(self.codes.states != active_set.SOLVED), scratch.columns
         while len(todo) and not self.stop[0]:
             solve_rows_locally(
                 self.tree, local, self.rows, todo, self.lam, self.mu, self.max_rounds,
@@ -155,32 +171,43 @@ class Tile:
                 # codes of many atoms have many of them farther away
                 local = make_local_columns(self.tree.points.shape[1], MORE_COLUMNS)
 
-    def _at_representatives(self, todo: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Gradients of rows at all representatives, shape (len(todo), L)."""
-        codes = self.codes
-        used = np.arange(codes.atoms.shape[1]) < codes.sizes[todo, None]
-        starts = np.concatenate([[0], np.cumsum(codes.sizes[todo])])
-        atoms, c = codes.atoms[todo][used], codes.c[todo][used].astype(np.float32)
-        active, place = np.unique(np.concatenate([self.rows[todo], atoms]), return_inverse=True)
-        out = np.empty((len(todo), len(self.tree.reach)), np.float32)
-        at_representatives(
-            self.tree.representatives, self.tree.points_single, active, place[: len(todo)], starts,
-            place[len(todo) :], c, out,
-        )  # fmt: skip
-        return out
-
     def _finish(self, todo: NDArray[np.int64]) -> NDArray[np.int64]:
         """Prove rows over all columns; which of them have to be looked at once more."""
         tree, codes = self.tree, self.codes
-        bounds = self._at_representatives(todo)
-        bound_leaves(tree, todo, self.lam, self.margin, bounds, codes)
-        finish_rows(
-            tree, self.rows, todo, self.lam, self.mu, self.max_rounds, self.margin, bounds, codes,
-            self.stop,
-        )  # fmt: skip
+        is_double = self.is_double[todo] | needs_double(todo, self.lam, self.margin, codes)
+        for double in (False, True):
+            part = todo[is_double == double]
+            if len(part):
+                part, found = self._sweep(part, double)
+                self.is_double[part[found.counts == UNSURE]] = True
+                solve_again(
+                    tree, self.rows, part, self.lam, self.mu, self.max_rounds, self.margin, codes, found,
+                    self.known, self.stop,
+                )  # fmt: skip
         if np.any(codes.states[todo] == active_set.OUT_OF_ROOM):
             self._make_room()
         return todo[(codes.states[todo] == AGAIN) | (codes.states[todo] == active_set.OUT_OF_ROOM)]
+
+    def _sweep(self, todo: NDArray[np.int64], double: bool) -> tuple[NDArray[np.int64], Any]:
+        """Look at all columns in one precision; the rows in another order, and what is `Found` of them."""
+        tree, codes = self.tree, self.codes
+        points, members = (
+            (tree.points, tree.members_double) if double else (tree.points_single, tree.members)
+        )
+        # rows of as many summands one after the other: the processor foresees where their sums end
+        todo = todo[np.argsort(codes.sizes[todo] // UNROLLED, kind="stable")]
+        sums = gather_sums(tree, points, self.rows, todo, codes)
+        coarse, fine = (
+            aligned_empty((len(sums.points), LANES), dtype) for dtype in (np.float32, points.dtype)
+        )
+        # no power of two wide: the entries of a column would fall into one place of the cache
+        width = (len(todo) // LANES + 2) * LANES
+        gradients = aligned_empty((len(tree.centres), width), np.float32)
+        found = sweep(
+            tree, members, self.rows, todo, self.lam, self.margin, codes, sums, self.known, coarse, fine,
+            gradients, self.stop,
+        )  # fmt: skip
+        return todo, found
 
     def _make_room(self) -> None:
         codes = self.codes

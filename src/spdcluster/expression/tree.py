@@ -1,11 +1,11 @@
 """Points sorted so that neighbours share a leaf, each leaf with a bound on how far its members differ.
 
 In the feature space of the Gaussian kernel, ``|phi(x) - phi(y)|^2 = 2 - 2 k(x, y)``. For a residual r
-of some row, Cauchy and Schwarz give for every member x of a leaf with representative y
+of some row, Cauchy and Schwarz give for every member x of a leaf with the point y in its middle
 
     |<r, phi(x)>| <= |<r, phi(y)>| + |r| |phi(x) - phi(y)|,
 
-so that one value at the representative settles a whole leaf wherever the right side stays below the
+so that one value at this representative settles a whole leaf wherever the right side stays below the
 penalty. Where it does not, the representatives around the leaf know more: with any weights w and
 ``phi(x) = sum_l w_l phi(y_l) + e_x``,
 
@@ -23,14 +23,15 @@ from numpy.typing import NDArray
 from spdcluster.expression.cholesky import append_atom, solve_factored
 from spdcluster.expression.compiled import compiled
 from spdcluster.expression.gaussian import gaussian_rows, gaussian_rows_single
+from spdcluster.expression.intrinsics import LANES
 from spdcluster.expression.threads import run_chunks
 
-LEAF = 8  # members of a leaf at most
-BLOCK = 256  # representatives evaluated together
-NEIGHBOURS = 24  # nearest leaves that are known of each
-SUPPORT = 16  # representatives that each member is a combination of, up to |e_x|
+LEAF = LANES  # members of a leaf at most
+BLOCK = 256  # representatives in one block
+SUPPORT = 16  # nearest leaves known of each: its members are combinations of their representatives, up to |e_x|
 RIDGE = 1e-6  # on their Gram matrix: any weights do, and those of moderate size round less
 LEAVES_PER_TASK = 256
+FIRST_STEP, STEPS = 8, 24  # on the way from the mean of a leaf to the middle of its ball
 
 
 class LeafTree(NamedTuple):
@@ -43,12 +44,11 @@ class LeafTree(NamedTuple):
     leaf_starts : (L + 1,) sorted position of the first member of each leaf
     leaf_of : (N,) the leaf at each sorted position
     members : (L, p, LEAF) float32; a leaf with fewer repeats its last; members_double : not rounded
-    centre : (L,) sorted position of the representative: the member nearest to the mean
-    reach : (L,) largest feature distance from the representative to a member
-    representatives : (B, p, BLOCK) float32; the last block is padded with zeros
-    neighbours : (L, NEIGHBOURS) the leaves of nearest representative, the leaf itself first; (L, L) if
-        there are fewer
-    support : (L, SUPPORT) int32, the first of `neighbours`; the leaf itself where there are fewer
+    centres : (L, p) float32, the representative of each leaf: a point from which no member is far
+    reach : (L,) float32, largest feature distance from the representative to a member, rounded up
+    representatives : (B, p, BLOCK) float32, these by coordinate; the last block is padded with zeros
+    support : (L, SUPPORT) int32, the leaves of nearest representative, the leaf itself first; the leaf itself
+        again where there are fewer
     weights : (L, SUPPORT, LEAF) float32, of each member on the representatives of `support`
     unexplained : (L, LEAF) float32, ``|e_x|`` of each member, rounded up
     weight_sums : (L,) float32, the largest ``|w|_1`` of a member
@@ -62,10 +62,9 @@ class LeafTree(NamedTuple):
     leaf_of: NDArray[np.int64]
     members: NDArray[np.float32]
     members_double: NDArray[np.float64]
-    centre: NDArray[np.int64]
+    centres: NDArray[np.float32]
     reach: NDArray[np.float32]
     representatives: NDArray[np.float32]
-    neighbours: NDArray[np.int64]
     support: NDArray[np.int32]
     weights: NDArray[np.float32]
     unexplained: NDArray[np.float32]
@@ -82,7 +81,7 @@ def aligned_empty(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
 
 
 def build_tree(vectors: NDArray[np.float64], n_jobs: int = 1) -> LeafTree:
-    """Sort the points (N, p) into leaves of at most LEAF by repeated median splits."""
+    """Sort the points (N, p) into leaves of at most LEAF by repeated splits in halves."""
     n, p = vectors.shape
     centred = vectors - vectors.mean(axis=0)
     # along principal axes the widest coordinate is a good direction to split
@@ -96,7 +95,7 @@ def build_tree(vectors: NDArray[np.float64], n_jobs: int = 1) -> LeafTree:
 
     n_leaves = len(starts) - 1
     leaf_of = np.repeat(np.arange(n_leaves), np.diff(starts))
-    reach, centre = measure_leaves(points, starts)
+    distance, centres = measure_leaves(points, starts)
     members = aligned_empty((n_leaves, padded, LEAF), np.float32)
     members_double = aligned_empty((n_leaves, padded, LEAF), np.float64)
     lane = np.minimum(np.arange(LEAF), np.diff(starts)[:, None] - 1)
@@ -107,37 +106,28 @@ def build_tree(vectors: NDArray[np.float64], n_jobs: int = 1) -> LeafTree:
     representatives = aligned_empty((n_blocks, padded, BLOCK), np.float32)
     representatives[:] = 0.0
     for block in range(n_blocks):
-        part = centre[block * BLOCK : (block + 1) * BLOCK]
-        representatives[block, :, : len(part)] = points_single[part].T
+        part = centres[block * BLOCK : (block + 1) * BLOCK]
+        representatives[block, :, : len(part)] = part.T
     largest = float(np.sqrt(np.einsum("ij,ij->i", points, points).max()))
-    neighbours = np.empty((n_leaves, min(NEIGHBOURS, n_leaves)), np.int64)
+    count = min(SUPPORT, n_leaves)
+    support = np.repeat(np.arange(n_leaves, dtype=np.int32)[:, None], SUPPORT, axis=1)
     weights = aligned_empty((n_leaves, SUPPORT, LEAF), np.float32)
-    unexplained = np.empty((n_leaves, LEAF), np.float32)
+    unexplained = aligned_empty((n_leaves, LEAF), np.float32)
     weight_sums = np.empty(n_leaves, np.float32)
 
     def look_around(start: int) -> None:
         part = slice(start, min(n_leaves, start + LEAVES_PER_TASK))
-        neighbours[part] = nearest_leaves(
-            representatives, n_leaves, points_single[centre[part]], np.arange(n_leaves)[part],
-            neighbours.shape[1],
-        )  # fmt: skip
-        combine_representatives(
-            points,
-            starts,
-            centre,
-            neighbours,
-            part.start,
-            part.stop,
-            weights,
-            unexplained,
-            weight_sums,
+        support[part, :count] = nearest_leaves(
+            representatives, n_leaves, centres[part], np.arange(n_leaves)[part], count
         )
+        combine_representatives(
+            points, starts, centres, support[:, :count], part.start, part.stop, weights, unexplained,
+            weight_sums,
+        )  # fmt: skip
 
     run_chunks(look_around, range(0, n_leaves, LEAVES_PER_TASK), n_jobs=n_jobs)
-    support = np.repeat(np.arange(n_leaves, dtype=np.int32)[:, None], SUPPORT, axis=1)
-    support[:, : neighbours.shape[1]] = neighbours[:, :SUPPORT]
     # rounded up: the bound must hold in float32 too
-    reach_single = np.nextafter(reach.astype(np.float32), np.float32(np.inf))
+    reach = np.nextafter(distance.astype(np.float32), np.float32(np.inf))
     return LeafTree(
         order=order,
         points=points,
@@ -146,10 +136,9 @@ def build_tree(vectors: NDArray[np.float64], n_jobs: int = 1) -> LeafTree:
         leaf_of=leaf_of,
         members=members,
         members_double=members_double,
-        centre=centre,
-        reach=reach_single,
+        centres=centres,
+        reach=reach,
         representatives=representatives,
-        neighbours=neighbours,
         support=support,
         weights=weights,
         unexplained=unexplained,
@@ -162,7 +151,10 @@ def build_tree(vectors: NDArray[np.float64], n_jobs: int = 1) -> LeafTree:
 def split_into_leaves(
     V: NDArray[Any], largest: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:  # pragma: no cover
-    """Order (n,) and leaf starts (L + 1,): split at the median of the coordinate of largest variance."""
+    """Order (n,) and leaf starts (L + 1,): split in halves by the coordinate of largest variance.
+
+    All leaves but the last are full.
+    """
     n, p = V.shape
     order = np.arange(n)
     starts = [0]
@@ -190,7 +182,7 @@ def split_into_leaves(
         sorted_ = np.argsort(key)
         for t in range(size):
             order[start + t] = part[sorted_[t]]
-        middle = start + (size + 1) // 2
+        middle = start + ((size - 1) // largest + 2) // 2 * largest
         stack.append((middle, stop))
         stack.append((start, middle))
     return order, np.array(starts)
@@ -200,26 +192,39 @@ def split_into_leaves(
 def measure_leaves(
     points: NDArray[Any], starts: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any]]:  # pragma: no cover
-    """Reach and representative (the member nearest to the mean) of each leaf: (L,), (L,)."""
+    """Reach (L,) and representative (L, p) of each leaf: about the middle of the smallest ball around it."""
     p, n_leaves = points.shape[1], len(starts) - 1
-    reach, centre = np.empty(n_leaves), np.empty(n_leaves, np.int64)
-    mean = np.empty(p)
+    reach, centres = np.empty(n_leaves), np.empty((n_leaves, p), np.float32)
+    middle = np.empty(p)
     for leaf in range(n_leaves):
         start, stop = starts[leaf], starts[leaf + 1]
-        for q in range(p):
-            mean[q] = 0.0
-            for t in range(start, stop):
-                mean[q] += points[t, q] / (stop - start)
-        best, nearest, farthest = np.inf, start, 0.0
+        middle[:] = 0.0
         for t in range(start, stop):
-            distance = np.sum((points[t] - mean) ** 2)
-            if distance < best:
-                best, nearest = distance, t
-        for t in range(start, stop):
-            farthest = max(farthest, np.sum((points[t] - points[nearest]) ** 2))
-        reach[leaf] = np.sqrt(-2.0 * np.expm1(-farthest))
-        centre[leaf] = nearest
-    return reach, centre
+            middle += points[t] / (stop - start)
+        # from the mean, ever shorter steps towards the farthest member
+        for step in range(STEPS):
+            far, _ = farthest_member(points, start, stop, middle)
+            middle += (points[far] - middle) / (step + FIRST_STEP)
+        centres[leaf] = middle
+        middle[:] = centres[leaf]
+        _, square = farthest_member(points, start, stop, middle)
+        reach[leaf] = np.sqrt(-2.0 * np.expm1(-square)) * (1.0 + 1e-7)
+    return reach, centres
+
+
+@compiled
+def farthest_member(
+    points: NDArray[Any], start: int, stop: int, middle: NDArray[Any]
+) -> tuple[int, float]:  # pragma: no cover
+    """Which of the points from `start` to `stop` is farthest from `middle`, and its squared distance."""
+    far, most = start, -1.0
+    for t in range(start, stop):
+        square = 0.0
+        for q in range(len(middle)):
+            square += (points[t, q] - middle[q]) ** 2
+        if square > most:
+            far, most = t, square
+    return far, most
 
 
 @compiled
@@ -260,25 +265,18 @@ def nearest_leaves(
 
 @compiled
 def combine_representatives(
-    points: NDArray[Any],
-    starts: NDArray[Any],
-    centre: NDArray[Any],
-    neighbours: NDArray[Any],
-    first: int,
-    last: int,
-    weights: NDArray[Any],
-    unexplained: NDArray[Any],
-    weight_sums: NDArray[Any],
-) -> None:  # pragma: no cover
+    points: NDArray[Any], starts: NDArray[Any], centres: NDArray[Any], support: NDArray[Any], first: int,
+    last: int, weights: NDArray[Any], unexplained: NDArray[Any], weight_sums: NDArray[Any],
+) -> None:  # pragma: no cover  # fmt: skip
     """Write `weights`, `unexplained` and `weight_sums` of the leaves from `first` to `last`."""
-    p, s = points.shape[1], min(SUPPORT, neighbours.shape[1])
+    p, s = points.shape[1], support.shape[1]
     rows, columns = np.empty((s + LEAF, p)), np.empty((p, s))
     K = np.empty((s + LEAF, s))
     U, work, w = np.zeros((s, s)), np.empty(s), np.empty(s)
     for leaf in range(first, last):
         n = starts[leaf + 1] - starts[leaf]
         for a in range(s):
-            rows[a] = points[centre[neighbours[leaf, a]]]
+            rows[a] = centres[support[leaf, a]]
             columns[:, a] = rows[a]
         for lane in range(n):
             rows[s + lane] = points[starts[leaf] + lane]
