@@ -26,7 +26,6 @@ from spdcluster.expression.compiled import compiled
 from spdcluster.expression.gaussian import exp_negative
 from spdcluster.expression.intrinsics import kernel_row
 from spdcluster.expression.mixed import padded
-from spdcluster.expression.screening import gradient_single
 from spdcluster.expression.tree import BLOCK, LEAF, aligned_empty
 
 MOST_COLUMNS = 3072
@@ -241,6 +240,36 @@ def evaluate(
         for block in range(evaluated[slots[a]], n_blocks):
             kernel_row(points[some[a]], blocks, block, values[slots[a]], block * WIDTH)
         evaluated[slots[a]] = max(n_blocks, evaluated[slots[a]])
+
+
+@compiled
+def gradient_single(
+    K: NDArray[Any],
+    own: int,
+    start: int,
+    stop: int,
+    atoms: NDArray[Any],
+    c: NDArray[Any],
+    g: NDArray[Any],
+) -> None:  # pragma: no cover
+    """``g = K[own] - sum_a c_a K[atoms_a]`` in float32, four atoms at a time."""
+    n = len(g)
+    k = K[own]
+    for j in range(n):
+        g[j] = k[j]
+    a = start
+    while a + 4 <= stop:
+        c0, c1, c2, c3 = c[a], c[a + 1], c[a + 2], c[a + 3]
+        K0, K1, K2, K3 = K[atoms[a]], K[atoms[a + 1]], K[atoms[a + 2]], K[atoms[a + 3]]
+        for j in range(n):
+            g[j] -= (c0 * K0[j] + c1 * K1[j]) + (c2 * K2[j] + c3 * K3[j])
+        a += 4
+    while a < stop:
+        c0 = c[a]
+        K0 = K[atoms[a]]
+        for j in range(n):
+            g[j] -= c0 * K0[j]
+        a += 1
 
 
 @compiled

@@ -438,7 +438,7 @@ def solve_again(
             break
         t, count = todo[s], found.counts[s]
         if count == UNSURE:
-            codes.states[t] = AGAIN
+            codes.states[t], codes.values[t, 3] = AGAIN, np.inf
             continue
         codes.states[t], codes.values[t, 3] = SOLVED, found.steepest[s]
         if count == 0:
@@ -533,36 +533,6 @@ def distance_from(
             space.columns[q, b] = space.chosen[b, q]
     gaussian_rows(space.chosen[:n], space.columns, n, space.K)
     return residual_moved(space.K, change[:n])
-
-
-@compiled
-def gradient_single(
-    K: NDArray[Any],
-    own: int,
-    start: int,
-    stop: int,
-    atoms: NDArray[Any],
-    c: NDArray[Any],
-    g: NDArray[Any],
-) -> None:  # pragma: no cover
-    """``g = K[own] - sum_a c_a K[atoms_a]`` in float32, four atoms at a time."""
-    n = len(g)
-    k = K[own]
-    for j in range(n):
-        g[j] = k[j]
-    a = start
-    while a + 4 <= stop:
-        c0, c1, c2, c3 = c[a], c[a + 1], c[a + 2], c[a + 3]
-        K0, K1, K2, K3 = K[atoms[a]], K[atoms[a + 1]], K[atoms[a + 2]], K[atoms[a + 3]]
-        for j in range(n):
-            g[j] -= (c0 * K0[j] + c1 * K1[j]) + (c2 * K2[j] + c3 * K3[j])
-        a += 4
-    while a < stop:
-        c0 = c[a]
-        K0 = K[atoms[a]]
-        for j in range(n):
-            g[j] -= c0 * K0[j]
-        a += 1
 
 
 @compiled

@@ -36,6 +36,7 @@ from spdcluster.expression.tree import LeafTree, aligned_empty, build_tree
 
 TILE = 1024
 FIRST_CAPACITY = 64  # atoms
+FEWEST_SWEEPS = 8
 MORE_COLUMNS = 16_384  # looked at together for codes of many atoms
 
 
@@ -137,7 +138,10 @@ class Tile:
         """Solve all rows and prove them over all N columns."""
         self._solve_locally(scratch)
         todo = np.arange(len(self.rows))
-        while len(todo) and not self.stop[0]:
+        # rounding might keep a row going; what it then lacks is in its gap
+        for _ in range(self.max_rounds + FEWEST_SWEEPS):
+            if len(todo) == 0 or self.stop[0]:
+                break
             todo = self._finish(todo)
 
     def coded(self) -> CodedRows:
