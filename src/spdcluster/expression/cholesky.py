@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spdcluster.expression.compiled import compiled
+from spdcluster.expression.intrinsics import copy_entries, rotate_rows, row_times, subtract_row
 
 # smallest pivot, as a share of the atom's diagonal entry
 PIVOT_FLOOR = 1e-13
+MANY = 32  # atoms from which on the loops written out in vectors are faster than those of the compiler
 
 
 @compiled
@@ -25,8 +27,11 @@ def append_atom(
     pivot = diagonal
     for a in range(m):
         w = column[a] * U[a, a]
-        for b in range(a + 1, m):
-            column[b] -= w * U[a, b]
+        if m < MANY:
+            for b in range(a + 1, m):
+                column[b] -= w * U[a, b]
+        else:
+            subtract_row(column, a + 1, U, a, a + 1, m - a - 1, w)
         U[a, m] = w
         pivot -= w * w
     pivot = max(pivot, PIVOT_FLOOR * diagonal, 1e-300)
@@ -40,18 +45,21 @@ def remove_atom(
 ) -> None:  # pragma: no cover
     """Shrink the factor of m atoms by one; `y` (m,) = U^-T b follows, if it is not empty."""
     for a in range(position):
-        for b in range(position, m - 1):
-            U[a, b] = U[a, b + 1]
+        start = a * U.shape[1] + position
+        copy_entries(U, start + 1, U, start, m - 1 - position)
     for a in range(position, m - 1):
         # the rows below the gap have one entry too many: rotate it away, row by row
         here, below = U[a, a + 1], 1.0 / U[a + 1, a + 1]
         inverse = 1.0 / np.sqrt(here * here + below * below)
         cos, sin = here * inverse, below * inverse
         U[a, a] = inverse
-        for b in range(a + 1, m - 1):
-            upper, lower = U[a, b + 1], U[a + 1, b + 1]
-            U[a, b] = cos * upper + sin * lower
-            U[a + 1, b + 1] = cos * lower - sin * upper
+        if m < MANY:
+            for b in range(a + 1, m - 1):
+                upper, lower = U[a, b + 1], U[a + 1, b + 1]
+                U[a, b] = cos * upper + sin * lower
+                U[a + 1, b + 1] = cos * lower - sin * upper
+        else:
+            rotate_rows(U, a, a + 2, m - a - 2, cos, sin)
         if len(y) > 0:
             upper, lower = y[a], y[a + 1]
             y[a] = cos * upper + sin * lower
@@ -64,8 +72,11 @@ def solve_transposed(U: NDArray[Any], m: int, x: NDArray[Any]) -> None:  # pragm
     for a in range(m):
         value = x[a] * U[a, a]
         x[a] = value
-        for b in range(a + 1, m):
-            x[b] -= value * U[a, b]
+        if m < MANY:
+            for b in range(a + 1, m):
+                x[b] -= value * U[a, b]
+        else:
+            subtract_row(x, a + 1, U, a, a + 1, m - a - 1, value)
 
 
 @compiled
@@ -75,8 +86,11 @@ def solve_upper(
     """Solve ``U x = y`` for the leading m entries; `x` may be `y`."""
     for a in range(m - 1, -1, -1):
         value = y[a]
-        for b in range(a + 1, m):
-            value -= U[a, b] * x[b]
+        if m < MANY:
+            for b in range(a + 1, m):
+                value -= U[a, b] * x[b]
+        else:
+            value -= row_times(U, a, a + 1, m - a - 1, x, a + 1)
         x[a] = value * U[a, a]
 
 

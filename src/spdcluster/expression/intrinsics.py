@@ -16,6 +16,7 @@ OF_SAME_SIZE = {
     types.int64: types.float64,
 }
 LANES = 8
+BLOCK_WIDTH = 32  # columns of a block: four times eight, whose sums fit into registers
 LOOSE = ("contract", "reassoc", "nsz")
 INDEX, SHORT_INDEX = ir.IntType(64), ir.IntType(32)
 # of 2^x in each precision: terms of its series on [-1/2, 1/2], bits of the fraction, largest -x
@@ -126,6 +127,188 @@ def largest_in_eights(context: Any, x: Any, start: Any, count: Any) -> Any:
     return x.dtype(x, start, count), generate
 
 
+@intrinsic
+def gaussian_on_block(context: Any, columns: Any, active: Any, i: Any, out: Any) -> Any:
+    """``out[i, j] = exp(-|active[i] - columns[:, j]|^2)`` for the `BLOCK_WIDTH` columns of a block.
+
+    `columns` (p, BLOCK_WIDTH), `active` (>= i, p) and `out` (>= i, BLOCK_WIDTH) of one precision. Relative
+    error of the exponential alone: 4 units of the last place.
+    """
+    real = columns.dtype
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        arrays = _arrays(context, builder, signature, arguments, 4)
+        points, others, values = arrays[0].data, arrays[1].data, arrays[3].data
+        p, row = builder.extract_value(arrays[0].shape, 0), arguments[2]
+        eight = _Eight(builder, real)
+        wide = ir.Constant(INDEX, BLOCK_WIDTH // LANES)
+        sums = [cgutils.alloca_once(builder, eight.type) for _ in range(BLOCK_WIDTH // LANES)]
+        for part in sums:
+            builder.store(eight.constant(0.0), part)
+        own = builder.mul(row, p)
+        with cgutils.for_range(builder, p) as loop:
+            here = eight.splat(builder.load(builder.gep(others, [builder.add(own, loop.index)])))
+            first = builder.mul(loop.index, wide)
+            for v, part in enumerate(sums):
+                place = builder.add(first, ir.Constant(INDEX, v))
+                apart = builder.fsub(here, eight.load(points, eight.at(place)), flags=LOOSE)
+                builder.store(eight.plus(builder.load(part), eight.times(apart, apart)), part)
+        first = builder.mul(row, wide)
+        for v, part in enumerate(sums):
+            place = builder.add(first, ir.Constant(INDEX, v))
+            eight.store(eight.exp_negative(builder.load(part)), values, eight.at(place))
+        return context.get_dummy_value()
+
+    return types.void(columns, active, i, out), generate
+
+
+@intrinsic
+def combine_on_block(
+    context: Any, K: Any, places: Any, factors: Any, start: Any, stop: Any, out: Any
+) -> Any:
+    """``out[j] = sum_a factors[a] K[places[a], j]`` over ``start <= a < stop``, for a block of columns.
+
+    `K` (u, BLOCK_WIDTH), `factors` and `out` (BLOCK_WIDTH,) of one precision, `places` int32. The sums stay in
+    registers.
+    """
+    real = K.dtype
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        arrays = _arrays(context, builder, signature, arguments, 3)
+        result = make_array(signature.args[5])(context, builder, arguments[5]).data
+        values, rows, weights = (array.data for array in arrays)
+        first, last = arguments[3], arguments[4]
+        eight = _Eight(builder, real)
+        n_vectors = BLOCK_WIDTH // LANES
+        # two sums of each, so that one waits less for the other
+        sums = [cgutils.alloca_once(builder, eight.type) for _ in range(2 * n_vectors)]
+        for part in sums:
+            builder.store(eight.constant(0.0), part)
+
+        def add(a: Any, parts: list[Any]) -> None:
+            row = builder.sext(builder.load(builder.gep(rows, [a])), INDEX)
+            weight = eight.splat(builder.load(builder.gep(weights, [a])))
+            own = builder.mul(row, ir.Constant(INDEX, n_vectors))
+            for v, part in enumerate(parts):
+                value = eight.load(values, eight.at(builder.add(own, ir.Constant(INDEX, v))))
+                builder.store(eight.plus(builder.load(part), eight.times(weight, value)), part)
+
+        count, two = builder.sub(last, first), ir.Constant(INDEX, 2)
+        pairs = builder.sdiv(count, two)
+        with cgutils.for_range(builder, pairs) as loop:
+            a = builder.add(first, builder.mul(loop.index, two))
+            add(a, sums[:n_vectors])
+            add(builder.add(a, ir.Constant(INDEX, 1)), sums[n_vectors:])
+        with cgutils.for_range(builder, builder.sub(count, builder.mul(pairs, two))):
+            add(builder.sub(last, ir.Constant(INDEX, 1)), sums[:n_vectors])
+        for v in range(n_vectors):
+            total = eight.plus(builder.load(sums[v]), builder.load(sums[n_vectors + v]))
+            eight.store(total, result, ir.Constant(INDEX, v * LANES))
+        return context.get_dummy_value()
+
+    return types.void(K, places, factors, start, stop, out), generate
+
+
+@intrinsic
+def subtract_row(context: Any, x: Any, start: Any, U: Any, i: Any, first: Any, n: Any, w: Any) -> Any:
+    """``x[start : start + n] -= w U[i, first : first + n]`` of contiguous float64 arrays."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        target, _, matrix = _arrays(context, builder, signature, arguments, 3)
+        eight = _Eight(builder, types.float64)
+        here = builder.gep(target.data, [arguments[1]])
+        row = _in_row(builder, matrix, arguments[3], arguments[4])
+        minus = eight.splat(builder.fneg(arguments[6]))
+
+        def step(at: Any, mask: Any) -> None:
+            product = eight.times(minus, eight.load_some(row, at, mask))
+            eight.store_some(eight.plus(eight.load_some(here, at, mask), product), here, at, mask)
+
+        eight.over(arguments[5], step)
+        return context.get_dummy_value()
+
+    return types.void(x, start, U, i, first, n, w), generate
+
+
+@intrinsic
+def row_times(context: Any, U: Any, i: Any, first: Any, n: Any, x: Any, start: Any) -> Any:
+    """``U[i, first : first + n] . x[start : start + n]`` of contiguous float64 arrays."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        matrix, _, _, _, factor = _arrays(context, builder, signature, arguments, 5)
+        eight = _Eight(builder, types.float64)
+        row = _in_row(builder, matrix, arguments[1], arguments[2])
+        other = builder.gep(factor.data, [arguments[5]])
+        sums = [cgutils.alloca_once(builder, eight.type) for _ in range(4)]
+        for part in sums:
+            builder.store(eight.constant(0.0), part)
+
+        def step(at: Any, mask: Any, part: int = 0) -> None:
+            product = eight.times(eight.load_some(row, at, mask), eight.load_some(other, at, mask))
+            builder.store(eight.plus(builder.load(sums[part]), product), sums[part])
+
+        eight.over(arguments[3], step, unroll=4)
+        parts = [builder.load(part) for part in sums]
+        return eight.sum(eight.plus(eight.plus(*parts[:2]), eight.plus(*parts[2:])))
+
+    return types.float64(U, i, first, n, x, start), generate
+
+
+@intrinsic
+def rotate_rows(context: Any, U: Any, i: Any, first: Any, n: Any, cos: Any, sin: Any) -> Any:
+    """Rotate n entries of row i with those of the next, from column `first` on, and move them left in row i.
+
+    ``U[i, b - 1], U[i + 1, b] = cos U[i, b] + sin U[i + 1, b], cos U[i + 1, b] - sin U[i, b]``, float64.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        (matrix,) = _arrays(context, builder, signature, arguments, 1)
+        eight = _Eight(builder, types.float64)
+        i, one = arguments[1], ir.Constant(INDEX, 1)
+        upper = _in_row(builder, matrix, i, arguments[2])
+        lower = _in_row(builder, matrix, builder.add(i, one), arguments[2])
+        to_upper = builder.gep(upper, [ir.Constant(INDEX, -1)])
+        cos, sin = eight.splat(arguments[4]), eight.splat(arguments[5])
+        minus = eight.splat(builder.fneg(arguments[5]))
+
+        def step(at: Any, mask: Any) -> None:
+            high, low = eight.load_some(upper, at, mask), eight.load_some(lower, at, mask)
+            turned = eight.plus(eight.times(cos, high), eight.times(sin, low))
+            eight.store_some(turned, to_upper, at, mask)
+            turned = eight.plus(eight.times(cos, low), eight.times(minus, high))
+            eight.store_some(turned, lower, at, mask)
+
+        eight.over(arguments[3], step)
+        return context.get_dummy_value()
+
+    return types.void(U, i, first, n, cos, sin), generate
+
+
+@intrinsic
+def copy_entries(context: Any, source: Any, start: Any, target: Any, at: Any, n: Any) -> Any:
+    """Copy n entries of contiguous float64 arrays of any shape, by their place in memory, ascending."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        before, _, after = _arrays(context, builder, signature, arguments, 3)
+        eight = _Eight(builder, types.float64)
+        here = builder.gep(before.data, [arguments[1]])
+        there = builder.gep(after.data, [arguments[3]])
+
+        def step(at: Any, mask: Any) -> None:
+            eight.store_some(eight.load_some(here, at, mask), there, at, mask)
+
+        eight.over(arguments[4], step)
+        return context.get_dummy_value()
+
+    return types.void(source, start, target, at, n), generate
+
+
+def _in_row(builder: Any, matrix: Any, i: Any, j: Any) -> Any:
+    """Pointer to an entry of a contiguous matrix."""
+    width = builder.extract_value(matrix.shape, 1)
+    return builder.gep(matrix.data, [builder.add(builder.mul(i, width), j)])
+
+
 def _arrays(context: Any, builder: Any, signature: Any, arguments: Any, count: int) -> list[Any]:
     """The first arguments, where they are arrays (None elsewhere)."""
     return [
@@ -158,6 +341,76 @@ class _Eight:
     def load(self, pointer: Any, start: Any) -> Any:
         place = self.builder.bitcast(self.builder.gep(pointer, [start]), self.type.as_pointer())
         return self.builder.load(place, align=4 if self.real == types.float32 else 8)
+
+    def store(self, value: Any, pointer: Any, start: Any) -> None:
+        place = self.builder.bitcast(self.builder.gep(pointer, [start]), self.type.as_pointer())
+        self.builder.store(value, place, align=4 if self.real == types.float32 else 8)
+
+    def over(self, n: Any, step: Any, unroll: int = 1) -> None:
+        """Call ``step(at, mask)`` for every eight of n entries; the mask is None where all eight are there."""
+        builder, width = self.builder, ir.Constant(INDEX, LANES)
+        if unroll > 1:
+            many = ir.Constant(INDEX, unroll * LANES)
+            rounds = builder.sdiv(n, many)
+            with cgutils.for_range(builder, rounds) as loop:
+                for part in range(unroll):
+                    at = builder.add(
+                        builder.mul(loop.index, many), ir.Constant(INDEX, part * LANES)
+                    )
+                    step(at, None, part)
+            done = builder.mul(rounds, many)
+        else:
+            done = ir.Constant(INDEX, 0)
+        eights = builder.sdiv(builder.sub(n, done), width)
+        with cgutils.for_range(builder, eights) as loop:
+            step(builder.add(done, builder.mul(loop.index, width)), None)
+        done = builder.add(done, builder.mul(eights, width))
+        rest = builder.sub(n, done)
+        with builder.if_then(builder.icmp_signed(">", rest, ir.Constant(INDEX, 0))):
+            step(done, self.first(rest))
+
+    def first(self, count: Any) -> Any:
+        """The mask of the first `count` of eight."""
+        lanes = ir.VectorType(SHORT_INDEX, LANES)
+        nothing = ir.Constant(lanes, ir.Undefined)
+        one = self.builder.insert_element(
+            nothing, self.builder.trunc(count, SHORT_INDEX), ir.Constant(SHORT_INDEX, 0)
+        )
+        every = self.builder.shuffle_vector(one, nothing, ir.Constant(lanes, [0] * LANES))
+        return self.builder.icmp_signed("<", ir.Constant(lanes, list(range(LANES))), every)
+
+    def load_some(self, pointer: Any, start: Any, mask: Any) -> Any:
+        if mask is None:
+            return self.load(pointer, start)
+        place = self.builder.bitcast(self.builder.gep(pointer, [start]), self.type.as_pointer())
+        kind = ir.FunctionType(
+            self.type, [self.type.as_pointer(), SHORT_INDEX, mask.type, self.type]
+        )
+        name = f"llvm.masked.load.{self.suffix}.p0{self.suffix}"
+        function = cgutils.get_or_insert_function(self.builder.module, kind, name)
+        align = ir.Constant(SHORT_INDEX, 4 if self.real == types.float32 else 8)
+        return self.builder.call(function, [place, align, mask, self.constant(0.0)])
+
+    def store_some(self, value: Any, pointer: Any, start: Any, mask: Any) -> None:
+        if mask is None:
+            self.store(value, pointer, start)
+            return
+        place = self.builder.bitcast(self.builder.gep(pointer, [start]), self.type.as_pointer())
+        kind = ir.FunctionType(
+            ir.VoidType(), [self.type, self.type.as_pointer(), SHORT_INDEX, mask.type]
+        )
+        name = f"llvm.masked.store.{self.suffix}.p0{self.suffix}"
+        function = cgutils.get_or_insert_function(self.builder.module, kind, name)
+        align = ir.Constant(SHORT_INDEX, 4 if self.real == types.float32 else 8)
+        self.builder.call(function, [value, place, align, mask])
+
+    def sum(self, value: Any) -> Any:
+        kind = ir.FunctionType(self.element, [self.element, self.type])
+        function = cgutils.get_or_insert_function(
+            self.builder.module, kind, f"llvm.vector.reduce.fadd.{self.suffix}"
+        )
+        zero = ir.Constant(self.element, 0.0)
+        return self.builder.call(function, [zero, value], fastmath=LOOSE)
 
     def plus(self, a: Any, b: Any) -> Any:
         return self.builder.fadd(a, b, flags=LOOSE)

@@ -17,6 +17,7 @@ from spdcluster.expression.candidates import Codes
 from spdcluster.expression.codes import CodedRows, RowCodes, Solution, coded_rows
 from spdcluster.expression.dense import FIRST_CAPACITY
 from spdcluster.expression.local import LocalColumns, make_local_columns, solve_rows_locally
+from spdcluster.expression.many_atoms import solve_many_atoms
 from spdcluster.expression.screening import (
     AGAIN,
     at_representatives,
@@ -29,6 +30,8 @@ from spdcluster.expression.tree import LeafTree, build_tree
 
 TILE = 1024
 MORE_COLUMNS = 16_384  # looked at together for codes of many atoms
+MANY_ATOMS = 512  # room for codes of many atoms
+PROBE = 32  # rows that tell whether those of a tile have many atoms; as many that do are solved in step
 
 
 def solve_tiles(
@@ -123,8 +126,7 @@ class Tile:
 
     def solve(self, local: LocalColumns) -> None:
         """Solve all rows and prove them over all N columns."""
-        self._solve_locally(local)
-        todo = np.arange(len(self.rows))
+        todo = self._solve_locally(local)
         while len(todo) and not self.stop[0]:
             todo = self._finish(todo)
 
@@ -141,19 +143,50 @@ class Tile:
             part.rounds,
         )
 
-    def _solve_locally(self, local: LocalColumns) -> None:
-        """Solve the rows on the columns around the tile."""
-        todo = np.arange(len(self.rows))
+    def _solve_locally(self, local: LocalColumns) -> NDArray[np.int64]:
+        """Solve the rows on the columns around the tile; which of them are still to be proved.
+
+        Rows of many atoms are solved in step, and proved with it.
+        """
+        r = len(self.rows)
+        first = np.arange(min(PROBE, r))
+        many = self._solve_on(local, first)
+        if 2 * len(many) > len(first):
+            many = np.concatenate([many, np.arange(len(first), r)])
+        else:
+            many = np.concatenate([many, self._solve_on(local, np.arange(len(first), r))])
+        proved = np.zeros(r, np.bool_)
+        if len(many) >= PROBE:
+            proved[many] = True
+            self._solve_many_atoms(many)
+        elif len(many) and not self.stop[0]:
+            # codes of many atoms have many of them farther away
+            local = make_local_columns(self.tree.points.shape[1], MORE_COLUMNS)
+            while len(many) and not self.stop[0]:
+                self._make_room()
+                many = self._solve_on(local, many)
+        return np.flatnonzero(~proved)
+
+    def _solve_on(self, local: LocalColumns, todo: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Solve rows on the columns around them; which of them have more atoms than there is room for."""
+        solve_rows_locally(
+            self.tree, local, self.rows, todo, self.lam, self.mu, self.max_rounds, self.codes,
+            self.stop,
+        )  # fmt: skip
+        return todo[self.codes.states[todo] == active_set.OUT_OF_ROOM]
+
+    def _solve_many_atoms(self, todo: NDArray[np.int64]) -> None:
+        """Solve rows of many atoms in step, and prove them."""
         while len(todo) and not self.stop[0]:
-            solve_rows_locally(
-                self.tree, local, self.rows, todo, self.lam, self.mu, self.max_rounds,
+            while self.codes.atoms.shape[1] < MANY_ATOMS:
+                self._make_room()
+            solve_many_atoms(
+                self.tree, self.rows, todo, self.lam, self.mu, self.max_rounds, self.margin,
                 self.codes, self.stop,
             )  # fmt: skip
             todo = todo[self.codes.states[todo] == active_set.OUT_OF_ROOM]
             if len(todo):
                 self._make_room()
-                # codes of many atoms have many of them farther away
-                local = make_local_columns(self.tree.points.shape[1], MORE_COLUMNS)
 
     def _at_representatives(self, todo: NDArray[np.int64]) -> NDArray[np.float32]:
         """Gradients of rows at all representatives, shape (len(todo), L)."""

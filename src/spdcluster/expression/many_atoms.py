@@ -1,0 +1,483 @@
+"""Codes of hundreds of atoms: neighbouring rows in step, their columns looked at together.
+
+All rows of a group look at all N columns at once (`sweep`): the kernel values of their atoms, many of which
+they share, are evaluated once a block of columns and stay in the cache while the gradients of all rows are
+summed from them. Each row takes the worst columns with it (`HOT`) and solves on these and its atoms alone
+(`descend`), in float64, until the next sweep. Its penalty falls from sweep to sweep to where about so many
+columns violate it, so that early sweeps are of few atoms and atoms that the end has no use for are rare.
+
+Sweeps are float32 until a row has no violators at its own penalty, and float64 from there on: the last one
+proves the row, as in `spdcluster.expression.screening`.
+"""
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spdcluster.expression.active_set import (
+    ODD,
+    OUT_OF_ROOM,
+    SLACK,
+    SOLVED,
+    STOPPED,
+    gradient,
+    largest_size,
+    polish,
+)
+from spdcluster.expression.cholesky import (
+    append_atom,
+    remove_atom,
+    solve_transposed,
+    solve_upper,
+)
+from spdcluster.expression.compiled import compiled
+from spdcluster.expression.gaussian import gaussian_row
+from spdcluster.expression.intrinsics import (
+    BLOCK_WIDTH,
+    combine_on_block,
+    copy_entries,
+    gaussian_on_block,
+)
+from spdcluster.expression.screening import DOUBLE_MARGIN, exact_size, gradient_error
+
+TOGETHER = 342  # rows that sweep together
+CHUNK = 16  # columns of which a row takes the worst
+FEWEST_HOT, MOST_HOT = 16, 192  # columns a row takes with it; between the two some more than its atoms
+EASE = 1.5  # the penalty falls below the least of them by this factor
+ATOMS_FOR_ONE_MORE = 24  # as many violators enter together as the row has atoms, over this
+KEPT = 256  # atoms of a row whose factor is kept from sweep to sweep
+
+SINGLE, DOUBLE, DONE = 0, 1, 2
+
+# What one row solves with: the columns it took along: positions (MOST_HOT,), points (p, MOST_HOT), kernel
+# values of the row (MOST_HOT,) and of its atoms by their slot (capacity, MOST_HOT), gradient (MOST_HOT,) and which
+# are not atoms (MOST_HOT,); of each atom its slot, its place among these columns (or -1), sign, kernel value with
+# the row, all (capacity,); free slots; the factor (capacity, capacity + ODD), and work
+Bench = namedtuple(
+    "Bench", "hot points k K g free slots place signs k_atoms spare U y target work gram columns"
+)
+
+
+@compiled
+def make_bench(p: int, capacity: int) -> Any:  # pragma: no cover
+    """Scratch for codes of up to `capacity` atoms in p dimensions."""
+    return Bench(
+        np.zeros(MOST_HOT, np.int64),
+        np.zeros((p, MOST_HOT)),
+        np.zeros(MOST_HOT),
+        np.empty((capacity, MOST_HOT)),
+        np.zeros(MOST_HOT),
+        np.zeros(MOST_HOT),
+        np.zeros(capacity, np.int64),
+        np.zeros(capacity, np.int64),
+        np.zeros(capacity),
+        np.zeros(capacity),
+        np.zeros(capacity, np.int64),
+        np.empty((capacity, capacity + ODD)),
+        np.zeros(capacity),
+        np.zeros(capacity),
+        np.zeros(capacity + 1),
+        np.empty((capacity, capacity)),
+        np.empty((p, capacity)),
+    )
+
+
+@compiled
+def solve_many_atoms(
+    tree: Any,
+    rows: NDArray[Any],
+    todo: NDArray[Any],
+    lam: NDArray[Any],
+    mu: NDArray[Any],
+    max_rounds: int,
+    kernel_margin: float,
+    codes: Any,
+    stop: NDArray[Any],
+) -> None:  # pragma: no cover
+    """Solve the rows `todo` of a tile from nothing and prove them over all N columns."""
+    points, n, p = tree.points, len(tree.points), tree.points.shape[1]
+    capacity = codes.atoms.shape[1]
+    bench = make_bench(p, capacity)
+    n_chunks = -(-n // CHUNK)
+    r = min(TOGETHER, len(todo))
+    factors = np.empty((r, KEPT * (KEPT + 1) // 2))
+    best_single, best_double = np.empty((r, n_chunks), np.float32), np.empty((1, 1))
+    where = np.empty((r, n_chunks), np.int32)
+    marks = np.full(n, -1, np.int32)
+    level, phase, error, sweeps = np.empty(r), np.empty(r, np.int64), np.empty(r), np.zeros(r, np.int64)
+    for start in range(0, len(todo), r):
+        group = todo[start : start + r]
+        level[:], phase[:], sweeps[:] = np.inf, SINGLE, 0
+        for t in group:
+            codes.sizes[t], codes.states[t] = 0, SOLVED
+        while True:
+            turn = np.flatnonzero(phase[: len(group)] == SINGLE)
+            precision = SINGLE
+            if len(turn) == 0:
+                turn = np.flatnonzero(phase[: len(group)] == DOUBLE)
+                precision = DOUBLE
+            if len(turn) == 0 or stop[0]:
+                break
+            for s in turn:
+                t = group[s]
+                error[s] = gradient_error(codes.c[t, : codes.sizes[t]], kernel_margin)
+            if precision == SINGLE:
+                sweep(
+                    points, tree.points_single, rows, group, turn, lam, error, codes, marks,
+                    best_single, where,
+                )  # fmt: skip
+            else:
+                if len(best_double) < r:
+                    best_double = np.empty((r, n_chunks))
+                error *= DOUBLE_MARGIN
+                sweep(points, points, rows, group, turn, lam, error, codes, marks, best_double, where)
+            for i in range(len(turn)):
+                if stop[0]:
+                    break
+                s = turn[i]
+                t = group[s]
+                m = codes.sizes[t]
+                if precision == SINGLE:
+                    best = best_single[i].astype(np.float64)
+                else:
+                    best = best_double[i]
+                n_hot, level[s] = take_hot(best, where[i], m, lam[t], level[s], bench.hot)
+                sweeps[s] += 1
+                codes.rounds[t] += 1
+                moved = False
+                if n_hot > 0 and sweeps[s] < max_rounds:
+                    moved = descend(
+                        points, rows[t], level[s], mu[t], max_rounds, n_hot, codes, t, factors[s], bench
+                    )
+                    if codes.states[t] == OUT_OF_ROOM:
+                        phase[s] = DONE
+                        continue
+                if moved or level[s] > lam[t]:
+                    continue
+                if precision == SINGLE:
+                    finish_code(points, rows[t], lam[t], mu[t], codes, t, factors[s], bench)
+                    phase[s] = DOUBLE
+                else:
+                    codes.values[t, 3] = max(lam[t], np.max(best))
+                    codes.states[t] = SOLVED if sweeps[s] < max_rounds else STOPPED
+                    phase[s] = DONE
+            if precision == DOUBLE:
+                for s in turn:
+                    if phase[s] == DOUBLE:
+                        t = group[s]
+                        finish_code(points, rows[t], lam[t], mu[t], codes, t, factors[s], bench)
+
+
+@compiled
+def sweep(
+    points: NDArray[Any],
+    rounded: NDArray[Any],
+    rows: NDArray[Any],
+    group: NDArray[Any],
+    turn: NDArray[Any],
+    lam: NDArray[Any],
+    error: NDArray[Any],
+    codes: Any,
+    marks: NDArray[Any],
+    best: NDArray[Any],
+    where: NDArray[Any],
+) -> None:  # pragma: no cover
+    """The largest ``|g|`` of every chunk of columns and where it stands: `best`, `where` (r, N / CHUNK).
+
+    Of the rows ``group[turn]``, in the precision of `rounded` (N, p), and of `best`; the row itself and its atoms
+    do not count. In float64 no value of `best` that is a violator, or none for sure, is less than the true
+    one: `error` (r,) is added where that leaves this open, and what lies within it of the penalty is evaluated
+    again.
+    """
+    n, p = rounded.shape
+    is_double = rounded.itemsize == 8
+    total = len(turn)
+    for s in turn:
+        total += codes.sizes[group[s]]
+    active, at, sorted_atoms = (
+        np.empty((total, p), rounded.dtype),
+        np.empty(total, np.int32),
+        np.empty(total, np.int64),
+    )
+    weights, starts = np.empty(total, rounded.dtype), np.zeros(len(turn) + 1, np.int64)
+    u, a = 0, 0
+    used = np.empty(total, np.int64)
+    for i in range(len(turn)):
+        t = group[turn[i]]
+        for b in range(-1, codes.sizes[t]):
+            position = rows[t] if b < 0 else codes.atoms[t, b]
+            if marks[position] < 0:
+                marks[position] = u
+                active[u] = rounded[position]
+                used[u] = position
+                u += 1
+            at[a], sorted_atoms[a] = marks[position], position
+            weights[a] = 1.0 if b < 0 else -codes.c[t, b]
+            a += 1
+        starts[i + 1] = a
+        sorted_atoms[starts[i] : a].sort()
+    for b in range(u):
+        marks[used[b]] = -1
+    following = starts[:-1].copy()
+    columns, K = np.empty((p, BLOCK_WIDTH), rounded.dtype), np.empty((u, BLOCK_WIDTH), rounded.dtype)
+    g = np.empty(BLOCK_WIDTH, rounded.dtype)
+    for first in range(0, n, BLOCK_WIDTH):
+        width = min(BLOCK_WIDTH, n - first)
+        for j in range(BLOCK_WIDTH):
+            for q in range(p):
+                columns[q, j] = rounded[first + min(j, width - 1), q]
+        for b in range(u):
+            gaussian_on_block(columns, active, b, K)
+        for i in range(len(turn)):
+            combine_on_block(K, at, weights, starts[i], starts[i + 1], g)
+            f = following[i]
+            while f < starts[i + 1] and sorted_atoms[f] < first + width:
+                g[sorted_atoms[f] - first] = 0.0
+                f += 1
+            following[i] = f
+            for j in range(width, BLOCK_WIDTH):
+                g[j] = 0.0
+            s = turn[i]
+            t = group[s]
+            for chunk in range(-(-width // CHUNK)):
+                begin = chunk * CHUNK
+                largest = largest_size(g, begin, begin + CHUNK)
+                here = (first + begin) // CHUNK
+                if is_double:
+                    worst, place = 0.0, begin
+                    if largest > lam[t] - error[s]:
+                        for j in range(begin, begin + CHUNK):
+                            size = np.float64(abs(g[j]))
+                            if size <= lam[t] - error[s]:
+                                continue
+                            if size <= lam[t] * (1.0 + SLACK) + error[s]:
+                                m = codes.sizes[t]
+                                size = exact_size(
+                                    points, first + j, rows[t], codes.atoms[t, :m], codes.c[t, :m]
+                                )
+                            if size > worst:
+                                worst, place = size, j
+                    best[i, here], where[i, here] = worst, first + place
+                else:
+                    best[i, here] = largest
+                    if largest > lam[t]:
+                        j = begin
+                        while abs(g[j]) < largest:
+                            j += 1
+                        where[i, here] = first + j
+
+
+@compiled
+def take_hot(
+    best: NDArray[Any],
+    where: NDArray[Any],
+    m: int,
+    lam: float,
+    level: float,
+    hot: NDArray[Any],
+) -> tuple[int, float]:  # pragma: no cover
+    """Choose the columns that a row of m atoms takes along, and the penalty it goes down to.
+
+    Returns how many columns of `hot` are in use, and the penalty.
+    """
+    n = len(best)
+    wanted = min(MOST_HOT, m + FEWEST_HOT, n)
+    order = np.partition(best, n - wanted) if wanted < n else best
+    least = order[n - wanted] if wanted < n else 0.0
+    if 2 * wanted > n:
+        level = lam
+    level = max(lam, min(level, least / EASE))
+    limit, count = max(least, level * (1.0 + SLACK)), 0
+    for chunk in range(n):
+        if best[chunk] >= limit and best[chunk] > level * (1.0 + SLACK) and count < wanted:
+            hot[count] = where[chunk]
+            count += 1
+    return count, level
+
+
+@compiled
+def descend(
+    points: NDArray[Any],
+    own: int,
+    lam: float,
+    mu: float,
+    max_rounds: int,
+    n_hot: int,
+    codes: Any,
+    t: int,
+    kept: NDArray[Any],
+    bench: Any,
+) -> bool:  # pragma: no cover
+    """Solve row t of `codes` on its atoms and on the first `n_hot` of ``bench.hot``; whether that moved it.
+
+    `kept` holds the factor of the atoms, as `keep_factor` leaves it.
+    """
+    p, capacity, m = points.shape[1], codes.atoms.shape[1], codes.sizes[t]
+    atoms, c, signs, slots, place = codes.atoms[t], codes.c[t], bench.signs, bench.slots, bench.place
+    U, y, k_atoms, K, free = bench.U, bench.y, bench.k_atoms, bench.K, bench.free
+    k, g = bench.k[:n_hot], bench.g[:n_hot]
+    load_factor(points, mu, atoms, m, kept, bench)
+    for h in range(n_hot):
+        free[h] = 1.0
+        for q in range(p):
+            bench.points[q, h] = points[bench.hot[h], q]
+    gaussian_row(points[own], bench.points, n_hot, bench.k)
+    gaussian_row(points[own], bench.columns, m, k_atoms)
+    for a in range(m):
+        gaussian_row(points[atoms[a]], bench.points, n_hot, K[a])
+        signs[a], slots[a], place[a] = np.sign(c[a]), a, -1
+        y[a] = k_atoms[a] - lam * signs[a]
+    for a in range(m, capacity):
+        bench.spare[a] = a
+    solve_transposed(U, m, y)
+    m, moved = walk(c, m, atoms, bench)
+    any_moved = moved > 0.0
+    for rounds in range(max_rounds):
+        gradient(K, k, slots, c, m, g)
+        room = max(1, m // ATOMS_FOR_ONE_MORE) if 2 * rounds < max_rounds else 1
+        for h in range(n_hot):
+            g[h] *= free[h]
+        m_before = m
+        for _ in range(room):
+            largest = largest_size(g, 0, n_hot)
+            if largest <= lam * (1.0 + SLACK):
+                break
+            if m == capacity:
+                codes.states[t] = OUT_OF_ROOM
+                return True
+            h = 0
+            while abs(g[h]) < largest:
+                h += 1
+            slot = bench.spare[m]
+            j = bench.hot[h]
+            for a in range(m):
+                bench.work[a] = K[slots[a], h]
+            append_atom(U, m, bench.work, 1.0 + mu)
+            gaussian_row(points[j], bench.points, n_hot, K[slot])
+            atoms[m], c[m], signs[m], slots[m], place[m] = j, 0.0, np.sign(g[h]), slot, h
+            k_atoms[m] = k[h]
+            value = k[h] - lam * signs[m]
+            for a in range(m):
+                value -= U[a, m] * y[a]
+            y[m] = value * U[m, m]
+            free[h], g[h] = 0.0, 0.0
+            m += 1
+        if m == m_before:
+            break
+        m, moved = walk(c, m, atoms, bench)
+        if moved == 0.0:
+            break  # what violates is rounding
+        any_moved = True
+    codes.sizes[t] = m
+    keep_factor(U, m, kept)
+    return any_moved
+
+
+@compiled
+def walk(
+    c: NDArray[Any], m: int, atoms: NDArray[Any], bench: Any
+) -> tuple[int, float]:  # pragma: no cover
+    """Solve on the atoms, dropping those whose coefficient changes sign, until none does.
+
+    As `spdcluster.expression.active_set.settle_signs`, from ``bench.y``. Returns m and how far a coefficient
+    moved.
+    """
+    U, y, target, signs, slots, place = (
+        bench.U, bench.y, bench.target, bench.signs, bench.slots, bench.place,
+    )  # fmt: skip
+    moved = 0.0
+    while m > 0:
+        solve_upper(U, m, y, target)
+        step, leaving = 1.0, -1
+        for a in range(m):
+            if target[a] * signs[a] <= 0.0:
+                here = c[a] / (c[a] - target[a]) if c[a] != 0.0 else 0.0
+                if here < step or leaving < 0:
+                    step, leaving = min(here, step), a
+        for a in range(m):
+            change = step * (target[a] - c[a])
+            moved = max(moved, abs(change))
+            c[a] += change
+        if leaving < 0:
+            break
+        remove_atom(U, m, leaving, y)
+        m -= 1
+        slot = slots[leaving]
+        if place[leaving] >= 0:
+            bench.free[place[leaving]] = 1.0
+        for a in range(leaving, m):
+            atoms[a], c[a], signs[a] = atoms[a + 1], c[a + 1], signs[a + 1]
+            slots[a], place[a] = slots[a + 1], place[a + 1]
+            bench.k_atoms[a] = bench.k_atoms[a + 1]
+        bench.spare[m] = slot
+    return m, moved
+
+
+@compiled
+def keep_factor(U: NDArray[Any], m: int, kept: NDArray[Any]) -> None:  # pragma: no cover
+    """Copy the factor of m atoms row by row to where the row finds it again, if there is room."""
+    if m > KEPT:
+        return
+    at = 0
+    for a in range(m):
+        copy_entries(U, a * U.shape[1] + a, kept, at, m - a)
+        at += m - a
+
+
+@compiled
+def load_factor(
+    points: NDArray[Any], mu: float, atoms: NDArray[Any], m: int, kept: NDArray[Any], bench: Any
+) -> None:  # pragma: no cover
+    """The factor of m atoms to ``bench.U``, and their points to ``bench.columns``."""
+    U = bench.U
+    for a in range(m):
+        for q in range(points.shape[1]):
+            bench.columns[q, a] = points[atoms[a], q]
+    if m <= KEPT:
+        at = 0
+        for a in range(m):
+            copy_entries(kept, at, U, a * U.shape[1] + a, m - a)
+            at += m - a
+        return
+    for a in range(m):
+        gaussian_row(points[atoms[a]], bench.columns, a, bench.work)
+        append_atom(U, a, bench.work, 1.0 + mu)
+
+
+@compiled
+def finish_code(
+    points: NDArray[Any],
+    own: int,
+    lam: float,
+    mu: float,
+    codes: Any,
+    t: int,
+    kept: NDArray[Any],
+    bench: Any,
+) -> None:  # pragma: no cover
+    """Refine row t of `codes` on its atoms, and write its `values` but for the largest ``|g|``."""
+    m, atoms, c = codes.sizes[t], codes.atoms[t], codes.c[t]
+    signs, k, g, gram, work = bench.signs, bench.k_atoms, bench.y, bench.gram, bench.work
+    load_factor(points, mu, atoms, m, kept, bench)
+    gaussian_row(points[own], bench.columns, m, k)
+    for a in range(m):
+        gaussian_row(points[atoms[a]], bench.columns, m, gram[a])
+        signs[a] = np.sign(c[a])
+        bench.slots[a] = a
+    gradient(gram, k[:m], bench.slots, c, m, g[:m])
+    for a in range(m):
+        work[a] = g[a] - mu * c[a] - lam * signs[a]
+    polish(bench.U, m, work, c, signs)
+    gradient(gram, k[:m], bench.slots, c, m, g[:m])
+    l1, l2, k_c, c_g = 0.0, 0.0, 0.0, 0.0
+    for a in range(m):
+        l1 += abs(c[a])
+        l2 += c[a] * c[a]
+        k_c += k[a] * c[a]
+        c_g += g[a] * c[a]
+    residual = 1.0 - k_c - c_g  # as in `spdcluster.expression.active_set.row_value`
+    codes.values[t, 0] = 2.0 * lam * l1 + mu * l2 + residual
+    codes.values[t, 1] = 1.0 - k_c
+    codes.values[t, 2] = residual + mu * l2
