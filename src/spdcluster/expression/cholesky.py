@@ -12,11 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spdcluster.expression.compiled import compiled
-from spdcluster.expression.intrinsics import copy_entries, rotate_rows, row_times, subtract_row
+from spdcluster.expression.intrinsics import (
+    copy_entries,
+    four_rows_times,
+    rotate_rows,
+    subtract_four_rows,
+)
 
 # smallest pivot, as a share of the atom's diagonal entry
 PIVOT_FLOOR = 1e-13
-MANY = 32  # atoms from which on the loops written out in vectors are faster than those of the compiler
+MANY = 16  # atoms from which on the loops written out in vectors are faster than those of the compiler
 
 
 @compiled
@@ -25,15 +30,19 @@ def append_atom(
 ) -> float:  # pragma: no cover
     """Grow the factor of m atoms by one with the values `column` (m,), which are used up; its pivot."""
     pivot = diagonal
-    for a in range(m):
-        w = column[a] * U[a, a]
-        if m < MANY:
+    if m < MANY:
+        for a in range(m):
+            w = column[a] * U[a, a]
             for b in range(a + 1, m):
                 column[b] -= w * U[a, b]
-        else:
-            subtract_row(column, a + 1, U, a, a + 1, m - a - 1, w)
-        U[a, m] = w
-        pivot -= w * w
+            U[a, m] = w
+            pivot -= w * w
+    else:
+        solve_transposed(U, m, column)
+        for a in range(m):
+            w = column[a]
+            U[a, m] = w
+            pivot -= w * w
     pivot = max(pivot, PIVOT_FLOOR * diagonal, 1e-300)
     U[m, m] = 1.0 / np.sqrt(pivot)
     return pivot
@@ -69,14 +78,23 @@ def remove_atom(
 @compiled
 def solve_transposed(U: NDArray[Any], m: int, x: NDArray[Any]) -> None:  # pragma: no cover
     """Solve ``U^T y = x`` in place for the leading m entries."""
-    for a in range(m):
+    first = 0
+    if m >= MANY:
+        while first + 4 <= m:
+            a = first
+            x0 = x[a] * U[a, a]
+            x1 = (x[a + 1] - x0 * U[a, a + 1]) * U[a + 1, a + 1]
+            x2 = (x[a + 2] - x0 * U[a, a + 2] - x1 * U[a + 1, a + 2]) * U[a + 2, a + 2]
+            x3 = x[a + 3] - x0 * U[a, a + 3] - x1 * U[a + 1, a + 3] - x2 * U[a + 2, a + 3]
+            x3 *= U[a + 3, a + 3]
+            x[a], x[a + 1], x[a + 2], x[a + 3] = x0, x1, x2, x3
+            first += 4
+            subtract_four_rows(x, first, U, a, m - first, x0, x1, x2, x3)
+    for a in range(first, m):
         value = x[a] * U[a, a]
         x[a] = value
-        if m < MANY:
-            for b in range(a + 1, m):
-                x[b] -= value * U[a, b]
-        else:
-            subtract_row(x, a + 1, U, a, a + 1, m - a - 1, value)
+        for b in range(a + 1, m):
+            x[b] -= value * U[a, b]
 
 
 @compiled
@@ -84,13 +102,22 @@ def solve_upper(
     U: NDArray[Any], m: int, y: NDArray[Any], x: NDArray[Any]
 ) -> None:  # pragma: no cover
     """Solve ``U x = y`` for the leading m entries; `x` may be `y`."""
-    for a in range(m - 1, -1, -1):
+    last = m
+    if m >= MANY:
+        while last >= 4:
+            a = last - 4
+            x0, x1, x2, x3 = y[a], y[a + 1], y[a + 2], y[a + 3]
+            four_rows_times(U, a, m - last, x, last, x)
+            x3 = (x3 - x[a + 3]) * U[a + 3, a + 3]
+            x2 = (x2 - x[a + 2] - x3 * U[a + 2, a + 3]) * U[a + 2, a + 2]
+            x1 = (x1 - x[a + 1] - x2 * U[a + 1, a + 2] - x3 * U[a + 1, a + 3]) * U[a + 1, a + 1]
+            x0 -= x[a] + x1 * U[a, a + 1] + x2 * U[a, a + 2] + x3 * U[a, a + 3]
+            x[a], x[a + 1], x[a + 2], x[a + 3] = x0 * U[a, a], x1, x2, x3
+            last = a
+    for a in range(last - 1, -1, -1):
         value = y[a]
-        if m < MANY:
-            for b in range(a + 1, m):
-                value -= U[a, b] * x[b]
-        else:
-            value -= row_times(U, a, a + 1, m - a - 1, x, a + 1)
+        for b in range(a + 1, m):
+            value -= U[a, b] * x[b]
         x[a] = value * U[a, a]
 
 

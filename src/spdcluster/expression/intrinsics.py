@@ -16,7 +16,8 @@ OF_SAME_SIZE = {
     types.int64: types.float64,
 }
 LANES = 8
-BLOCK_WIDTH = 32  # columns of a block: four times eight, whose sums fit into registers
+N_VECTORS = 4
+BLOCK_WIDTH = N_VECTORS * LANES  # columns of a block, whose sums fit into registers
 LOOSE = ("contract", "reassoc", "nsz")
 INDEX, SHORT_INDEX = ir.IntType(64), ir.IntType(32)
 # of 2^x in each precision: terms of its series on [-1/2, 1/2], bits of the fraction, largest -x
@@ -129,34 +130,25 @@ def largest_in_eights(context: Any, x: Any, start: Any, count: Any) -> Any:
 
 @intrinsic
 def gaussian_on_block(context: Any, columns: Any, active: Any, i: Any, out: Any) -> Any:
-    """``out[i, j] = exp(-|active[i] - columns[:, j]|^2)`` for the `BLOCK_WIDTH` columns of a block.
+    """``out[i, j] = exp(-|active[i] - columns[:, j]|^2)`` for the `BLOCK_WIDTH` columns of a block, and i + 1.
 
-    `columns` (p, BLOCK_WIDTH), `active` (>= i, p) and `out` (>= i, BLOCK_WIDTH) of one precision. Relative
+    `columns` (p, BLOCK_WIDTH), `active` (> i + 1, p) and `out` (> i + 1, BLOCK_WIDTH) of one precision. Relative
     error of the exponential alone: 4 units of the last place.
     """
     real = columns.dtype
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        arrays = _arrays(context, builder, signature, arguments, 4)
-        points, others, values = arrays[0].data, arrays[1].data, arrays[3].data
-        p, row = builder.extract_value(arrays[0].shape, 0), arguments[2]
+        points, others, _, values = _arrays(context, builder, signature, arguments, 4)
         eight = _Eight(builder, real)
-        wide = ir.Constant(INDEX, BLOCK_WIDTH // LANES)
-        sums = [cgutils.alloca_once(builder, eight.type) for _ in range(BLOCK_WIDTH // LANES)]
-        for part in sums:
-            builder.store(eight.constant(0.0), part)
-        own = builder.mul(row, p)
-        with cgutils.for_range(builder, p) as loop:
-            here = eight.splat(builder.load(builder.gep(others, [builder.add(own, loop.index)])))
-            first = builder.mul(loop.index, wide)
-            for v, part in enumerate(sums):
-                place = builder.add(first, ir.Constant(INDEX, v))
-                apart = builder.fsub(here, eight.load(points, eight.at(place)), flags=LOOSE)
-                builder.store(eight.plus(builder.load(part), eight.times(apart, apart)), part)
-        first = builder.mul(row, wide)
-        for v, part in enumerate(sums):
+
+        def term(here: Any, there: Any) -> Any:
+            apart = builder.fsub(here, there, flags=LOOSE)
+            return eight.times(apart, apart)
+
+        first = builder.mul(arguments[2], ir.Constant(INDEX, N_VECTORS))
+        for v, total in enumerate(eight.along(points, others.data, arguments[2], term)):
             place = builder.add(first, ir.Constant(INDEX, v))
-            eight.store(eight.exp_negative(builder.load(part)), values, eight.at(place))
+            eight.store(eight.exp_negative(total), values.data, eight.at(place))
         return context.get_dummy_value()
 
     return types.void(columns, active, i, out), generate
@@ -179,16 +171,15 @@ def combine_on_block(
         values, rows, weights = (array.data for array in arrays)
         first, last = arguments[3], arguments[4]
         eight = _Eight(builder, real)
-        n_vectors = BLOCK_WIDTH // LANES
         # two sums of each, so that one waits less for the other
-        sums = [cgutils.alloca_once(builder, eight.type) for _ in range(2 * n_vectors)]
+        sums = [cgutils.alloca_once(builder, eight.type) for _ in range(2 * N_VECTORS)]
         for part in sums:
             builder.store(eight.constant(0.0), part)
 
         def add(a: Any, parts: list[Any]) -> None:
             row = builder.sext(builder.load(builder.gep(rows, [a])), INDEX)
             weight = eight.splat(builder.load(builder.gep(weights, [a])))
-            own = builder.mul(row, ir.Constant(INDEX, n_vectors))
+            own = builder.mul(row, ir.Constant(INDEX, N_VECTORS))
             for v, part in enumerate(parts):
                 value = eight.load(values, eight.at(builder.add(own, ir.Constant(INDEX, v))))
                 builder.store(eight.plus(builder.load(part), eight.times(weight, value)), part)
@@ -197,12 +188,12 @@ def combine_on_block(
         pairs = builder.sdiv(count, two)
         with cgutils.for_range(builder, pairs) as loop:
             a = builder.add(first, builder.mul(loop.index, two))
-            add(a, sums[:n_vectors])
-            add(builder.add(a, ir.Constant(INDEX, 1)), sums[n_vectors:])
+            add(a, sums[:N_VECTORS])
+            add(builder.add(a, ir.Constant(INDEX, 1)), sums[N_VECTORS:])
         with cgutils.for_range(builder, builder.sub(count, builder.mul(pairs, two))):
-            add(builder.sub(last, ir.Constant(INDEX, 1)), sums[:n_vectors])
-        for v in range(n_vectors):
-            total = eight.plus(builder.load(sums[v]), builder.load(sums[n_vectors + v]))
+            add(builder.sub(last, ir.Constant(INDEX, 1)), sums[:N_VECTORS])
+        for v in range(N_VECTORS):
+            total = eight.plus(builder.load(sums[v]), builder.load(sums[N_VECTORS + v]))
             eight.store(total, result, ir.Constant(INDEX, v * LANES))
         return context.get_dummy_value()
 
@@ -210,48 +201,59 @@ def combine_on_block(
 
 
 @intrinsic
-def subtract_row(context: Any, x: Any, start: Any, U: Any, i: Any, first: Any, n: Any, w: Any) -> Any:
-    """``x[start : start + n] -= w U[i, first : first + n]`` of contiguous float64 arrays."""
+def subtract_four_rows(
+    context: Any, x: Any, start: Any, U: Any, i: Any, n: Any, w0: Any, w1: Any, w2: Any, w3: Any
+) -> Any:
+    """``x[start : start + n] -= sum_r w_r U[i + r, start : start + n]`` of contiguous float64 arrays."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         target, _, matrix = _arrays(context, builder, signature, arguments, 3)
         eight = _Eight(builder, types.float64)
         here = builder.gep(target.data, [arguments[1]])
-        row = _in_row(builder, matrix, arguments[3], arguments[4])
-        minus = eight.splat(builder.fneg(arguments[6]))
+        rows = _four_rows(builder, matrix, arguments[3], arguments[1])
+        weights = [eight.splat(builder.fneg(w)) for w in arguments[5:]]
 
         def step(at: Any, mask: Any) -> None:
-            product = eight.times(minus, eight.load_some(row, at, mask))
-            eight.store_some(eight.plus(eight.load_some(here, at, mask), product), here, at, mask)
+            parts = [
+                eight.times(weight, eight.load_some(row, at, mask))
+                for weight, row in zip(weights, rows, strict=True)
+            ]
+            total = eight.plus(eight.load_some(here, at, mask), parts[0])
+            total = eight.plus(eight.plus(total, parts[1]), eight.plus(parts[2], parts[3]))
+            eight.store_some(total, here, at, mask)
 
-        eight.over(arguments[5], step)
+        eight.over(arguments[4], step)
         return context.get_dummy_value()
 
-    return types.void(x, start, U, i, first, n, w), generate
+    return types.void(x, start, U, i, n, w0, w1, w2, w3), generate
 
 
 @intrinsic
-def row_times(context: Any, U: Any, i: Any, first: Any, n: Any, x: Any, start: Any) -> Any:
-    """``U[i, first : first + n] . x[start : start + n]`` of contiguous float64 arrays."""
+def four_rows_times(context: Any, U: Any, i: Any, n: Any, x: Any, start: Any, out: Any) -> Any:
+    """``out[i + r] = U[i + r, start : start + n] . x[start : start + n]`` for r < 4, contiguous float64 arrays."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        matrix, _, _, _, factor = _arrays(context, builder, signature, arguments, 5)
+        matrix, _, _, factor, _, result = _arrays(context, builder, signature, arguments, 6)
         eight = _Eight(builder, types.float64)
-        row = _in_row(builder, matrix, arguments[1], arguments[2])
-        other = builder.gep(factor.data, [arguments[5]])
-        sums = [cgutils.alloca_once(builder, eight.type) for _ in range(4)]
+        rows = _four_rows(builder, matrix, arguments[1], arguments[4])
+        other = builder.gep(factor.data, [arguments[4]])
+        sums = [cgutils.alloca_once(builder, eight.type) for _ in rows]
         for part in sums:
             builder.store(eight.constant(0.0), part)
 
-        def step(at: Any, mask: Any, part: int = 0) -> None:
-            product = eight.times(eight.load_some(row, at, mask), eight.load_some(other, at, mask))
-            builder.store(eight.plus(builder.load(sums[part]), product), sums[part])
+        def step(at: Any, mask: Any) -> None:
+            there = eight.load_some(other, at, mask)
+            for row, part in zip(rows, sums, strict=True):
+                product = eight.times(eight.load_some(row, at, mask), there)
+                builder.store(eight.plus(builder.load(part), product), part)
 
-        eight.over(arguments[3], step, unroll=4)
-        parts = [builder.load(part) for part in sums]
-        return eight.sum(eight.plus(eight.plus(*parts[:2]), eight.plus(*parts[2:])))
+        eight.over(arguments[2], step)
+        for row, part in enumerate(sums):
+            place = builder.add(arguments[1], ir.Constant(INDEX, row))
+            builder.store(eight.sum(builder.load(part)), builder.gep(result.data, [place]))
+        return context.get_dummy_value()
 
-    return types.float64(U, i, first, n, x, start), generate
+    return types.void(U, i, n, x, start, out), generate
 
 
 @intrinsic
@@ -309,6 +311,12 @@ def _in_row(builder: Any, matrix: Any, i: Any, j: Any) -> Any:
     return builder.gep(matrix.data, [builder.add(builder.mul(i, width), j)])
 
 
+def _four_rows(builder: Any, matrix: Any, i: Any, first: Any) -> list[Any]:
+    """Pointers into four rows of a contiguous matrix, at one column."""
+    rows = [builder.add(i, ir.Constant(INDEX, row)) for row in range(4)]
+    return [_in_row(builder, matrix, row, first) for row in rows]
+
+
 def _arrays(context: Any, builder: Any, signature: Any, arguments: Any, count: int) -> list[Any]:
     """The first arguments, where they are arrays (None elsewhere)."""
     return [
@@ -346,25 +354,36 @@ class _Eight:
         place = self.builder.bitcast(self.builder.gep(pointer, [start]), self.type.as_pointer())
         self.builder.store(value, place, align=4 if self.real == types.float32 else 8)
 
-    def over(self, n: Any, step: Any, unroll: int = 1) -> None:
+    def along(self, points: Any, others: Any, i: Any, term: Any) -> list[Any]:
+        """Sum ``term(others[i, q], points[q])`` over the coordinates q of a block of columns, for i and i + 1.
+
+        Two rows together: one would wait for its own sums.
+        """
+        builder = self.builder
+        p, both = builder.extract_value(points.shape, 0), range(2)
+        sums = [cgutils.alloca_once(builder, self.type) for _ in range(2 * N_VECTORS)]
+        for part in sums:
+            builder.store(self.constant(0.0), part)
+        own = [builder.mul(builder.add(i, ir.Constant(INDEX, row)), p) for row in both]
+        with cgutils.for_range(builder, p) as loop:
+            places = [builder.add(start, loop.index) for start in own]
+            here = [self.splat(builder.load(builder.gep(others, [place]))) for place in places]
+            first = builder.mul(loop.index, ir.Constant(INDEX, N_VECTORS))
+            for v in range(N_VECTORS):
+                place = builder.add(first, ir.Constant(INDEX, v))
+                there = self.load(points.data, self.at(place))
+                for row in both:
+                    part = sums[row * N_VECTORS + v]
+                    builder.store(self.plus(builder.load(part), term(here[row], there)), part)
+        return [builder.load(part) for part in sums]
+
+    def over(self, n: Any, step: Any) -> None:
         """Call ``step(at, mask)`` for every eight of n entries; the mask is None where all eight are there."""
         builder, width = self.builder, ir.Constant(INDEX, LANES)
-        if unroll > 1:
-            many = ir.Constant(INDEX, unroll * LANES)
-            rounds = builder.sdiv(n, many)
-            with cgutils.for_range(builder, rounds) as loop:
-                for part in range(unroll):
-                    at = builder.add(
-                        builder.mul(loop.index, many), ir.Constant(INDEX, part * LANES)
-                    )
-                    step(at, None, part)
-            done = builder.mul(rounds, many)
-        else:
-            done = ir.Constant(INDEX, 0)
-        eights = builder.sdiv(builder.sub(n, done), width)
+        eights = builder.sdiv(n, width)
         with cgutils.for_range(builder, eights) as loop:
-            step(builder.add(done, builder.mul(loop.index, width)), None)
-        done = builder.add(done, builder.mul(eights, width))
+            step(builder.mul(loop.index, width), None)
+        done = builder.mul(eights, width)
         rest = builder.sub(n, done)
         with builder.if_then(builder.icmp_signed(">", rest, ir.Constant(INDEX, 0))):
             step(done, self.first(rest))

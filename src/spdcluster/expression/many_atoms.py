@@ -42,12 +42,12 @@ from spdcluster.expression.intrinsics import (
 )
 from spdcluster.expression.screening import DOUBLE_MARGIN, exact_size, gradient_error
 
-TOGETHER = 342  # rows that sweep together
+TOGETHER = 512  # rows that sweep together
 CHUNK = 16  # columns of which a row takes the worst
 FEWEST_HOT, MOST_HOT = 16, 192  # columns a row takes with it; between the two some more than its atoms
 EASE = 1.5  # the penalty falls below the least of them by this factor
 ATOMS_FOR_ONE_MORE = 24  # as many violators enter together as the row has atoms, over this
-KEPT = 256  # atoms of a row whose factor is kept from sweep to sweep
+KEPT = 20_000  # entries of the factor of a row that there is room for between two sweeps, on average
 
 SINGLE, DOUBLE, DONE = 0, 1, 2
 
@@ -58,6 +58,11 @@ SINGLE, DOUBLE, DONE = 0, 1, 2
 Bench = namedtuple(
     "Bench", "hot points k K g free slots place signs k_atoms spare U y target work gram columns"
 )
+
+
+# The factors of some rows between two sweeps: entries (n,), where those of each row start (r,), how many there is
+# room for (r,) and how many there are (r,), -1 if they are not kept, and the end of what is in use (1,)
+Store = namedtuple("Store", "entries starts room counts end")
 
 
 @compiled
@@ -102,7 +107,13 @@ def solve_many_atoms(
     bench = make_bench(p, capacity)
     n_chunks = -(-n // CHUNK)
     r = min(TOGETHER, len(todo))
-    factors = np.empty((r, KEPT * (KEPT + 1) // 2))
+    store = Store(
+        np.empty(r * KEPT),
+        np.zeros(r, np.int64),
+        np.zeros(r, np.int64),
+        np.zeros(r, np.int64),
+        np.zeros(1, np.int64),
+    )
     best_single, best_double = np.empty((r, n_chunks), np.float32), np.empty((1, 1))
     where = np.empty((r, n_chunks), np.int32)
     marks = np.full(n, -1, np.int32)
@@ -110,6 +121,7 @@ def solve_many_atoms(
     for start in range(0, len(todo), r):
         group = todo[start : start + r]
         level[:], phase[:], sweeps[:] = np.inf, SINGLE, 0
+        store.room[:], store.counts[:], store.end[0] = 0, 0, 0
         for t in group:
             codes.sizes[t], codes.states[t] = 0, SOLVED
         while True:
@@ -149,7 +161,7 @@ def solve_many_atoms(
                 moved = False
                 if n_hot > 0 and sweeps[s] < max_rounds:
                     moved = descend(
-                        points, rows[t], level[s], mu[t], max_rounds, n_hot, codes, t, factors[s], bench
+                        points, rows[t], level[s], mu[t], max_rounds, n_hot, codes, t, s, store, bench
                     )
                     if codes.states[t] == OUT_OF_ROOM:
                         phase[s] = DONE
@@ -157,7 +169,7 @@ def solve_many_atoms(
                 if moved or level[s] > lam[t]:
                     continue
                 if precision == SINGLE:
-                    finish_code(points, rows[t], lam[t], mu[t], codes, t, factors[s], bench)
+                    finish_code(points, rows[t], lam[t], mu[t], codes, t, s, store, bench)
                     phase[s] = DOUBLE
                 else:
                     codes.values[t, 3] = max(lam[t], np.max(best))
@@ -167,7 +179,7 @@ def solve_many_atoms(
                 for s in turn:
                     if phase[s] == DOUBLE:
                         t = group[s]
-                        finish_code(points, rows[t], lam[t], mu[t], codes, t, factors[s], bench)
+                        finish_code(points, rows[t], lam[t], mu[t], codes, t, s, store, bench)
 
 
 @compiled
@@ -197,7 +209,7 @@ def sweep(
     for s in turn:
         total += codes.sizes[group[s]]
     active, at, sorted_atoms = (
-        np.empty((total, p), rounded.dtype),
+        np.zeros((total + 1, p), rounded.dtype),
         np.empty(total, np.int32),
         np.empty(total, np.int64),
     )
@@ -221,14 +233,14 @@ def sweep(
     for b in range(u):
         marks[used[b]] = -1
     following = starts[:-1].copy()
-    columns, K = np.empty((p, BLOCK_WIDTH), rounded.dtype), np.empty((u, BLOCK_WIDTH), rounded.dtype)
+    columns, K = np.empty((p, BLOCK_WIDTH), rounded.dtype), np.empty((u + 1, BLOCK_WIDTH), rounded.dtype)
     g = np.empty(BLOCK_WIDTH, rounded.dtype)
     for first in range(0, n, BLOCK_WIDTH):
         width = min(BLOCK_WIDTH, n - first)
         for j in range(BLOCK_WIDTH):
             for q in range(p):
                 columns[q, j] = rounded[first + min(j, width - 1), q]
-        for b in range(u):
+        for b in range(0, u, 2):
             gaussian_on_block(columns, active, b, K)
         for i in range(len(turn)):
             combine_on_block(K, at, weights, starts[i], starts[i + 1], g)
@@ -307,24 +319,24 @@ def descend(
     n_hot: int,
     codes: Any,
     t: int,
-    kept: NDArray[Any],
+    s: int,
+    store: Any,
     bench: Any,
 ) -> bool:  # pragma: no cover
     """Solve row t of `codes` on its atoms and on the first `n_hot` of ``bench.hot``; whether that moved it.
 
-    `kept` holds the factor of the atoms, as `keep_factor` leaves it.
+    Row s of `store` holds the factor of its atoms.
     """
     p, capacity, m = points.shape[1], codes.atoms.shape[1], codes.sizes[t]
     atoms, c, signs, slots, place = codes.atoms[t], codes.c[t], bench.signs, bench.slots, bench.place
     U, y, k_atoms, K, free = bench.U, bench.y, bench.k_atoms, bench.K, bench.free
     k, g = bench.k[:n_hot], bench.g[:n_hot]
-    load_factor(points, mu, atoms, m, kept, bench)
+    load_factor(points, own, mu, atoms, m, s, store, bench)
     for h in range(n_hot):
         free[h] = 1.0
         for q in range(p):
             bench.points[q, h] = points[bench.hot[h], q]
     gaussian_row(points[own], bench.points, n_hot, bench.k)
-    gaussian_row(points[own], bench.columns, m, k_atoms)
     for a in range(m):
         gaussian_row(points[atoms[a]], bench.points, n_hot, K[a])
         signs[a], slots[a], place[a] = np.sign(c[a]), a, -1
@@ -371,7 +383,7 @@ def descend(
             break  # what violates is rounding
         any_moved = True
     codes.sizes[t] = m
-    keep_factor(U, m, kept)
+    keep_factor(m, s, store, bench)
     return any_moved
 
 
@@ -416,34 +428,76 @@ def walk(
 
 
 @compiled
-def keep_factor(U: NDArray[Any], m: int, kept: NDArray[Any]) -> None:  # pragma: no cover
-    """Copy the factor of m atoms row by row to where the row finds it again, if there is room."""
-    if m > KEPT:
-        return
-    at = 0
+def keep_factor(m: int, s: int, store: Any, bench: Any) -> None:  # pragma: no cover
+    """Copy the factor of m atoms and their kernel values with the row to row s of `store`, if there is room."""
+    needed = m * (m + 1) // 2 + m
+    if needed > store.room[s]:
+        room = needed + needed // 2  # codes grow
+        store.room[s] = 0
+        if store.end[0] + room > len(store.entries):
+            pack(store)
+        if store.end[0] + room > len(store.entries):
+            store.counts[s] = -1
+            return
+        store.starts[s], store.room[s] = store.end[0], room
+        store.end[0] += room
+    store.counts[s] = needed
+    at, U = store.starts[s], bench.U
+    copy_entries(bench.k_atoms, 0, store.entries, at, m)
+    at += m
     for a in range(m):
-        copy_entries(U, a * U.shape[1] + a, kept, at, m - a)
+        copy_entries(U, a * U.shape[1] + a, store.entries, at, m - a)
         at += m - a
 
 
 @compiled
+def pack(store: Any) -> None:  # pragma: no cover
+    """Move what is kept together, and leave no more room than it takes."""
+    end = 0
+    for s in np.argsort(store.starts):
+        if store.room[s] > 0:
+            copy_entries(store.entries, store.starts[s], store.entries, end, store.counts[s])
+            store.starts[s], store.room[s] = end, store.counts[s]
+            end += store.counts[s]
+    store.end[0] = end
+
+
+@compiled
 def load_factor(
-    points: NDArray[Any], mu: float, atoms: NDArray[Any], m: int, kept: NDArray[Any], bench: Any
+    points: NDArray[Any],
+    own: int,
+    mu: float,
+    atoms: NDArray[Any],
+    m: int,
+    s: int,
+    store: Any,
+    bench: Any,
 ) -> None:  # pragma: no cover
-    """The factor of m atoms to ``bench.U``, and their points to ``bench.columns``."""
-    U = bench.U
-    for a in range(m):
-        for q in range(points.shape[1]):
-            bench.columns[q, a] = points[atoms[a], q]
-    if m <= KEPT:
-        at = 0
+    """The factor of a row's m atoms to ``bench.U``, their kernel values with it to ``bench.k_atoms``."""
+    U, k_atoms = bench.U, bench.k_atoms
+    if store.counts[s] >= 0:
+        at = store.starts[s]
+        copy_entries(store.entries, at, k_atoms, 0, m)
+        at += m
         for a in range(m):
-            copy_entries(kept, at, U, a * U.shape[1] + a, m - a)
+            copy_entries(store.entries, at, U, a * U.shape[1] + a, m - a)
             at += m - a
         return
+    take_points(points, atoms, m, bench)
+    gaussian_row(points[own], bench.columns, m, k_atoms)
     for a in range(m):
         gaussian_row(points[atoms[a]], bench.columns, a, bench.work)
         append_atom(U, a, bench.work, 1.0 + mu)
+
+
+@compiled
+def take_points(
+    points: NDArray[Any], atoms: NDArray[Any], m: int, bench: Any
+) -> None:  # pragma: no cover
+    """The points of m atoms by column, to ``bench.columns``."""
+    for a in range(m):
+        for q in range(points.shape[1]):
+            bench.columns[q, a] = points[atoms[a], q]
 
 
 @compiled
@@ -454,14 +508,15 @@ def finish_code(
     mu: float,
     codes: Any,
     t: int,
-    kept: NDArray[Any],
+    s: int,
+    store: Any,
     bench: Any,
 ) -> None:  # pragma: no cover
     """Refine row t of `codes` on its atoms, and write its `values` but for the largest ``|g|``."""
     m, atoms, c = codes.sizes[t], codes.atoms[t], codes.c[t]
     signs, k, g, gram, work = bench.signs, bench.k_atoms, bench.y, bench.gram, bench.work
-    load_factor(points, mu, atoms, m, kept, bench)
-    gaussian_row(points[own], bench.columns, m, k)
+    load_factor(points, own, mu, atoms, m, s, store, bench)
+    take_points(points, atoms, m, bench)
     for a in range(m):
         gaussian_row(points[atoms[a]], bench.columns, m, gram[a])
         signs[a] = np.sign(c[a])
