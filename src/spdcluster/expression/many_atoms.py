@@ -26,13 +26,13 @@ from spdcluster.expression.active_set import (
     largest_size,
     polish,
 )
-from spdcluster.expression.cholesky import (
+from spdcluster.expression.compiled import compiled
+from spdcluster.expression.factor import (
     append_atom,
     remove_atom,
     solve_transposed,
     solve_upper,
 )
-from spdcluster.expression.compiled import compiled
 from spdcluster.expression.gaussian import gaussian_row
 from spdcluster.expression.intrinsics import (
     BLOCK_WIDTH,
@@ -40,14 +40,23 @@ from spdcluster.expression.intrinsics import (
     copy_entries,
     gaussian_on_block,
 )
-from spdcluster.expression.screening import DOUBLE_MARGIN, exact_size, gradient_error
+from spdcluster.expression.screening import AGAIN, DOUBLE_MARGIN, exact_size, gradient_error
 
 TOGETHER = 512  # rows that sweep together
 CHUNK = 16  # columns of which a row takes the worst
-FEWEST_HOT, MOST_HOT = 16, 192  # columns a row takes with it; between the two some more than its atoms
-EASE = 1.5  # the penalty falls below the least of them by this factor
+FEWEST_HOT, MOST_HOT = (
+    64,
+    192,
+)  # columns a row takes with it; between the two some more than its atoms
+EASE = 2.0  # the penalty falls below the least of them by this factor
 ATOMS_FOR_ONE_MORE = 24  # as many violators enter together as the row has atoms, over this
-KEPT = 20_000  # entries of the factor of a row that there is room for between two sweeps, on average
+ATOM_SLACK = (
+    1e-8  # by which atoms may miss the penalty; where they miss more, the factor is no longer good
+)
+MOST_SWEEPS = 200  # of each precision; rows take some 30
+KEPT = (
+    20_000  # entries of the factor of a row that there is room for between two sweeps, on average
+)
 
 SINGLE, DOUBLE, DONE = 0, 1, 2
 
@@ -101,7 +110,10 @@ def solve_many_atoms(
     codes: Any,
     stop: NDArray[Any],
 ) -> None:  # pragma: no cover
-    """Solve the rows `todo` of a tile from nothing and prove them over all N columns."""
+    """Solve the rows `todo` of a tile from nothing and prove them over all N columns.
+
+    The state of a row ends as AGAIN where its atoms depend on each other so much that its code is not exact.
+    """
     points, n, p = tree.points, len(tree.points), tree.points.shape[1]
     capacity = codes.atoms.shape[1]
     bench = make_bench(p, capacity)
@@ -117,10 +129,12 @@ def solve_many_atoms(
     best_single, best_double = np.empty((r, n_chunks), np.float32), np.empty((1, 1))
     where = np.empty((r, n_chunks), np.int32)
     marks = np.full(n, -1, np.int32)
-    level, phase, error, sweeps = np.empty(r), np.empty(r, np.int64), np.empty(r), np.zeros(r, np.int64)
+    level, solved, error = np.empty(r), np.empty(r), np.empty(r)
+    phase, sweeps = np.empty(r, np.int64), np.zeros(r, np.int64)
+    most = min(max_rounds, MOST_SWEEPS)
     for start in range(0, len(todo), r):
         group = todo[start : start + r]
-        level[:], phase[:], sweeps[:] = np.inf, SINGLE, 0
+        level[:], solved[:], phase[:], sweeps[:] = np.inf, np.inf, SINGLE, 0
         store.room[:], store.counts[:], store.end[0] = 0, 0, 0
         for t in group:
             codes.sizes[t], codes.states[t] = 0, SOLVED
@@ -144,36 +158,50 @@ def solve_many_atoms(
                 if len(best_double) < r:
                     best_double = np.empty((r, n_chunks))
                 error *= DOUBLE_MARGIN
-                sweep(points, points, rows, group, turn, lam, error, codes, marks, best_double, where)
+                sweep(
+                    points, points, rows, group, turn, lam, error, codes, marks, best_double, where
+                )
             for i in range(len(turn)):
                 if stop[0]:
                     break
                 s = turn[i]
                 t = group[s]
                 m = codes.sizes[t]
-                if precision == SINGLE:
-                    best = best_single[i].astype(np.float64)
-                else:
-                    best = best_double[i]
+                best = best_single[i].astype(np.float64) if precision == SINGLE else best_double[i]
                 n_hot, level[s] = take_hot(best, where[i], m, lam[t], level[s], bench.hot)
                 sweeps[s] += 1
                 codes.rounds[t] += 1
-                moved = False
-                if n_hot > 0 and sweeps[s] < max_rounds:
-                    moved = descend(
-                        points, rows[t], level[s], mu[t], max_rounds, n_hot, codes, t, s, store, bench
+                moved = level[s] < solved[s]
+                if (n_hot > 0 or moved) and sweeps[s] < most:
+                    changed = descend(
+                        points,
+                        rows[t],
+                        level[s],
+                        mu[t],
+                        max_rounds,
+                        n_hot,
+                        codes,
+                        t,
+                        s,
+                        store,
+                        bench,
                     )
+                    moved = moved or changed
+                    solved[s] = level[s]
                     if codes.states[t] == OUT_OF_ROOM:
                         phase[s] = DONE
                         continue
-                if moved or level[s] > lam[t]:
+                if (moved or level[s] > lam[t]) and sweeps[s] < most:
                     continue
                 if precision == SINGLE:
+                    sweeps[s] = 0
                     finish_code(points, rows[t], lam[t], mu[t], codes, t, s, store, bench)
                     phase[s] = DOUBLE
                 else:
-                    codes.values[t, 3] = max(lam[t], np.max(best))
-                    codes.states[t] = SOLVED if sweeps[s] < max_rounds else STOPPED
+                    codes.states[t] = SOLVED if sweeps[s] < most else STOPPED
+                    if codes.values[t, 3] > lam[t] * (1.0 + ATOM_SLACK):
+                        codes.states[t] = AGAIN
+                    codes.values[t, 3] = max(lam[t], np.max(best), codes.values[t, 3])
                     phase[s] = DONE
             if precision == DOUBLE:
                 for s in turn:
@@ -233,7 +261,10 @@ def sweep(
     for b in range(u):
         marks[used[b]] = -1
     following = starts[:-1].copy()
-    columns, K = np.empty((p, BLOCK_WIDTH), rounded.dtype), np.empty((u + 1, BLOCK_WIDTH), rounded.dtype)
+    columns, K = (
+        np.empty((p, BLOCK_WIDTH), rounded.dtype),
+        np.empty((u + 1, BLOCK_WIDTH), rounded.dtype),
+    )
     g = np.empty(BLOCK_WIDTH, rounded.dtype)
     for first in range(0, n, BLOCK_WIDTH):
         width = min(BLOCK_WIDTH, n - first)
@@ -249,10 +280,13 @@ def sweep(
                 g[sorted_atoms[f] - first] = 0.0
                 f += 1
             following[i] = f
-            for j in range(width, BLOCK_WIDTH):
-                g[j] = 0.0
+            g[width:] = 0.0
             s = turn[i]
             t = group[s]
+            if largest_size(g, 0, BLOCK_WIDTH) <= lam[t] - (error[s] if is_double else 0.0):
+                for chunk in range(-(-width // CHUNK)):
+                    best[i, first // CHUNK + chunk] = 0.0
+                continue
             for chunk in range(-(-width // CHUNK)):
                 begin = chunk * CHUNK
                 largest = largest_size(g, begin, begin + CHUNK)
@@ -323,12 +357,18 @@ def descend(
     store: Any,
     bench: Any,
 ) -> bool:  # pragma: no cover
-    """Solve row t of `codes` on its atoms and on the first `n_hot` of ``bench.hot``; whether that moved it.
+    """Solve row t of `codes` on its atoms and on the first `n_hot` of ``bench.hot``; whether other atoms came of it.
 
     Row s of `store` holds the factor of its atoms.
     """
     p, capacity, m = points.shape[1], codes.atoms.shape[1], codes.sizes[t]
-    atoms, c, signs, slots, place = codes.atoms[t], codes.c[t], bench.signs, bench.slots, bench.place
+    atoms, c, signs, slots, place = (
+        codes.atoms[t],
+        codes.c[t],
+        bench.signs,
+        bench.slots,
+        bench.place,
+    )
     U, y, k_atoms, K, free = bench.U, bench.y, bench.k_atoms, bench.K, bench.free
     k, g = bench.k[:n_hot], bench.g[:n_hot]
     load_factor(points, own, mu, atoms, m, s, store, bench)
@@ -344,8 +384,9 @@ def descend(
     for a in range(m, capacity):
         bench.spare[a] = a
     solve_transposed(U, m, y)
+    m_before = m
     m, moved = walk(c, m, atoms, bench)
-    any_moved = moved > 0.0
+    changed = m < m_before
     for rounds in range(max_rounds):
         gradient(K, k, slots, c, m, g)
         room = max(1, m // ATOMS_FOR_ONE_MORE) if 2 * rounds < max_rounds else 1
@@ -381,10 +422,10 @@ def descend(
         m, moved = walk(c, m, atoms, bench)
         if moved == 0.0:
             break  # what violates is rounding
-        any_moved = True
+        changed = True
     codes.sizes[t] = m
     keep_factor(m, s, store, bench)
-    return any_moved
+    return changed
 
 
 @compiled
@@ -512,7 +553,7 @@ def finish_code(
     store: Any,
     bench: Any,
 ) -> None:  # pragma: no cover
-    """Refine row t of `codes` on its atoms, and write its `values` but for the largest ``|g|``."""
+    """Refine row t of `codes` on its atoms, and write its `values`, the largest ``|g|`` that of its atoms."""
     m, atoms, c = codes.sizes[t], codes.atoms[t], codes.c[t]
     signs, k, g, gram, work = bench.signs, bench.k_atoms, bench.y, bench.gram, bench.work
     load_factor(points, own, mu, atoms, m, s, store, bench)
@@ -536,3 +577,6 @@ def finish_code(
     codes.values[t, 0] = 2.0 * lam * l1 + mu * l2 + residual
     codes.values[t, 1] = 1.0 - k_c
     codes.values[t, 2] = residual + mu * l2
+    codes.values[t, 3] = 0.0
+    for a in range(m):
+        codes.values[t, 3] = max(codes.values[t, 3], abs(g[a] - mu * c[a]))

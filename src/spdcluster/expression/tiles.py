@@ -30,8 +30,9 @@ from spdcluster.expression.tree import LeafTree, build_tree
 
 TILE = 1024
 MORE_COLUMNS = 16_384  # looked at together for codes of many atoms
-MANY_ATOMS = 512  # room for codes of many atoms
-PROBE = 32  # rows that tell whether those of a tile have many atoms; as many that do are solved in step
+MANY_ATOMS = 18  # a row, from which on rows are solved in step
+ROOM = 512  # atoms that there is room for then
+PROBE = 32  # rows that tell whether those of a tile have many atoms; fewer than these are not solved in step
 
 
 def solve_tiles(
@@ -148,22 +149,28 @@ class Tile:
 
         Rows of many atoms are solved in step, and proved with it.
         """
-        r = len(self.rows)
-        first = np.arange(min(PROBE, r))
-        many = self._solve_on(local, first)
-        if 2 * len(many) > len(first):
-            many = np.concatenate([many, np.arange(len(first), r)])
+        rows = np.arange(len(self.rows))
+        many = self._solve_on(local, rows[:PROBE])
+        sizes = self.codes.sizes[:PROBE].copy()
+        sizes[many] = self.codes.atoms.shape[1]
+        if len(rows) >= PROBE and sizes.mean() >= MANY_ATOMS:
+            many = rows
         else:
-            many = np.concatenate([many, self._solve_on(local, np.arange(len(first), r))])
-        proved = np.zeros(r, np.bool_)
+            many = np.concatenate([many, self._solve_on(local, rows[PROBE:])])
+        proved = np.zeros(len(rows), np.bool_)
         if len(many) >= PROBE:
-            proved[many] = True
             self._solve_many_atoms(many)
-        elif len(many) and not self.stop[0]:
+            is_exact = self.codes.states[many] != AGAIN
+            proved[many[is_exact]] = True
+            many = many[~is_exact]
+        if len(many) and not self.stop[0]:
             # codes of many atoms have many of them farther away
             local = make_local_columns(self.tree.points.shape[1], MORE_COLUMNS)
             while len(many) and not self.stop[0]:
-                self._make_room()
+                if self.codes.atoms.shape[1] < ROOM or np.any(
+                    self.codes.states[many] == active_set.OUT_OF_ROOM
+                ):
+                    self._make_room()
                 many = self._solve_on(local, many)
         return np.flatnonzero(~proved)
 
@@ -178,7 +185,7 @@ class Tile:
     def _solve_many_atoms(self, todo: NDArray[np.int64]) -> None:
         """Solve rows of many atoms in step, and prove them."""
         while len(todo) and not self.stop[0]:
-            while self.codes.atoms.shape[1] < MANY_ATOMS:
+            while self.codes.atoms.shape[1] < ROOM:
                 self._make_room()
             solve_many_atoms(
                 self.tree, self.rows, todo, self.lam, self.mu, self.max_rounds, self.margin,
