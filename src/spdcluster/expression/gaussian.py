@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spdcluster.expression.compiled import compiled
+from spdcluster.expression.compiled import compiled, leaf
 from spdcluster.expression.intrinsics import bits_of
 
 LOG2E = 1.4426950408889634
@@ -134,3 +134,13 @@ def gram_rows(
         block[:, : stop - start] = columns[:, start:stop]
         gaussian_rows(rows, block, stop - start, values)
         out[:, start:stop] = values[:, : stop - start]
+
+
+@leaf
+def gaussian_value(points: NDArray[Any], i: int, j: int) -> float:  # pragma: no cover
+    """``exp(-|points[i] - points[j]|^2)``."""
+    distance = 0.0
+    for q in range(points.shape[1]):
+        difference = points[i, q] - points[j, q]
+        distance += difference * difference
+    return np.exp(-distance)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from spdcluster.expression.active_set import OUT_OF_ROOM, SLACK, SOLVED, largest_size
 from spdcluster.expression.compiled import compiled, leaf
+from spdcluster.expression.gaussian import gaussian_value
 from spdcluster.expression.intrinsics import kernel_row
 from spdcluster.expression.screening import UNIT, single_margin
 from spdcluster.expression.short_vectors import (
@@ -505,19 +506,9 @@ def worst_in_doubt(
             for a in range(m):
                 slope -= c[a] * K[j, atoms[a]]
         else:
-            slope = gaussian(points, i, j)
+            slope = gaussian_value(points, i, j)
             for a in range(m):
-                slope -= c[a] * gaussian(points, j, atoms[a])
+                slope -= c[a] * gaussian_value(points, j, atoms[a])
         if abs(slope) > high:
             at, high = j, abs(slope)
     return at, high
-
-
-@leaf
-def gaussian(points: NDArray[Any], i: int, j: int) -> float:  # pragma: no cover
-    """``exp(-|points[i] - points[j]|^2)``."""
-    distance = 0.0
-    for q in range(points.shape[1]):
-        difference = points[i, q] - points[j, q]
-        distance += difference * difference
-    return np.exp(-distance)

@@ -49,6 +49,7 @@ MOST_DOUBTFUL = (
 UNSURE = -1
 MANY = 0.5  # of the rows: where a leaf is open for so many, the points of all of them are evaluated
 DOUBLE_FROM = 0.1  # float32 margin, as a share of the penalty, from which on float64 looks
+MOST_STUCK = 8  # solutions one after the other that do not make the objective fall
 AGAIN = 3  # state of a row that has moved and is to go through all columns once more
 
 # Gradients of some rows as sums over the u points that any of them uses: points (u, p) in float32 and in the
@@ -438,10 +439,13 @@ def solve_again(
             break
         t, count = todo[s], found.counts[s]
         if count == UNSURE:
-            codes.states[t], codes.values[t, 3] = AGAIN, np.inf
+            codes.states[t] = AGAIN
             continue
-        codes.states[t], codes.values[t, 3] = SOLVED, found.steepest[s]
-        if count == 0:
+        codes.states[t] = SOLVED
+        if count == 0 or codes.rounds[t] >= max_rounds:
+            # what was there is that of the atoms, which no sweep looks at
+            codes.values[t, 3] = max(codes.values[t, 3], found.steepest[s])
+            codes.states[t] = SOLVED if count == 0 else STOPPED
             continue
         lens.found[:count] = found.columns[s, :count]
         before = codes.sizes[t]
@@ -451,10 +455,11 @@ def solve_again(
         )
         moved = min(path, distance_from(tree.points, before, codes, t, lens, space))
         known.moved[t] += moved
-        codes.values[t, 3] = max(codes.values[t, 3], found.steepest[s] + moved)
-        # what is beyond the penalty without moving the code is so by rounding, and the gap tells how much
-        if codes.states[t] == SOLVED and moved > SLACK * lam[t]:
+        if codes.states[t] == STOPPED or (codes.states[t] == SOLVED and moved > SLACK * lam[t]):
             codes.states[t] = AGAIN
+        else:
+            # what is beyond the penalty without moving the code is so by rounding, and the gap tells how much
+            codes.values[t, 3] = max(codes.values[t, 3], found.steepest[s] + moved)
 
 
 @compiled
@@ -476,7 +481,7 @@ def refine(
     These are those of the first `count` of ``lens.found``, and those around its atoms. Returns how far the
     residual moved.
     """
-    moved, n_violated = 0.0, 0
+    moved, n_violated, least, stuck = 0.0, 0, np.inf, 0
     lens.calls[0] += 1
     for a in range(count):
         leaf = tree.leaf_of[lens.found[a]]
@@ -493,6 +498,11 @@ def refine(
         )
         if codes.states[t] != SOLVED:
             return moved
+        # copies of a point may take turns without end
+        stuck = 0 if codes.values[t, 0] < least * (1.0 - 1e-14) else stuck + 1
+        least = min(least, codes.values[t, 0])
+        if stuck == MOST_STUCK:
+            break
         lens.calls[0] += 1
         mark, n = lens.calls[0], n_violated
         for o in range(n_violated):

@@ -20,6 +20,7 @@ from spdcluster.expression.codes import CodedRows, RowCodes, Solution, coded_row
 from spdcluster.expression.intrinsics import LANES
 from spdcluster.expression.lanes import UNROLLED
 from spdcluster.expression.local import make_local_columns, solve_rows_locally
+from spdcluster.expression.many_atoms import solve_many_atoms
 from spdcluster.expression.screening import (
     AGAIN,
     FULL,
@@ -36,8 +37,10 @@ from spdcluster.expression.tree import LeafTree, aligned_empty, build_tree
 
 TILE = 1024
 FIRST_CAPACITY = 64  # atoms
-FEWEST_SWEEPS = 8
+MOST_SWEEPS = 64  # of all columns by one row
 MORE_COLUMNS = 16_384  # looked at together for codes of many atoms
+FEWEST_IN_STEP = 32  # rows of many atoms that are solved in step
+ROOM = 512  # atoms that there is room for then
 
 
 def solve_tiles(
@@ -136,13 +139,15 @@ class Tile:
 
     def solve(self, scratch: Surroundings) -> None:
         """Solve all rows and prove them over all N columns."""
-        self._solve_locally(scratch)
-        todo = np.arange(len(self.rows))
-        # rounding might keep a row going; what it then lacks is in its gap
-        for _ in range(self.max_rounds + FEWEST_SWEEPS):
+        todo = self._solve_locally(scratch)
+        for _ in range(MOST_SWEEPS):
             if len(todo) == 0 or self.stop[0]:
-                break
+                return
             todo = self._finish(todo)
+        # rounding keeps a row going: its gap will tell what it lacks
+        self.codes.rounds[todo] = np.maximum(self.codes.rounds[todo], self.max_rounds)
+        todo = self._finish(todo)
+        self.codes.values[todo, 3] = np.inf
 
     def coded(self) -> CodedRows:
         """The codes so far, of points by their place in the input."""
@@ -157,23 +162,46 @@ class Tile:
             part.rounds,
         )
 
-    def _solve_locally(self, scratch: Surroundings) -> None:
-        """Solve the rows on the columns around the tile."""
+    def _solve_locally(self, scratch: Surroundings) -> NDArray[np.int64]:
+        """Solve the rows on the columns around the tile; which of them are still to be proved.
+
+        Many rows of many atoms are solved in step, and proved with it.
+        """
+        codes = self.codes
         solve_rows_around(
-            self.tree, scratch, self.rows, self.lam, self.mu, self.margin, self.max_rounds, self.codes,
+            self.tree, scratch, self.rows, self.lam, self.mu, self.margin, self.max_rounds, codes,
             self.stop,
         )  # fmt: skip
-        todo, local = np.flatnonzero(self.codes.states != active_set.SOLVED), scratch.columns
-        while len(todo) and not self.stop[0]:
+        proved = np.zeros(len(self.rows), np.bool_)
+        left, local = np.flatnonzero(codes.states != active_set.SOLVED), scratch.columns
+        if len(left) >= FEWEST_IN_STEP:
+            self._solve_in_step(left)
+            proved[left] = self.codes.states[left] != AGAIN
+            left = left[~proved[left]]
+        while len(left) and not self.stop[0]:
             solve_rows_locally(
-                self.tree, local, self.rows, todo, self.lam, self.mu, self.max_rounds,
-                self.codes, self.stop,
+                self.tree, local, self.rows, left, self.lam, self.mu, self.max_rounds, self.codes,
+                self.stop,
+            )  # fmt: skip
+            left = left[self.codes.states[left] == active_set.OUT_OF_ROOM]
+            if len(left):
+                self._make_room()
+                # codes of many atoms have many of them farther away
+                local = make_local_columns(self.tree.points.shape[1], MORE_COLUMNS)
+        return np.flatnonzero(~proved)
+
+    def _solve_in_step(self, todo: NDArray[np.int64]) -> None:
+        """Solve rows of many atoms, and prove them."""
+        while len(todo) and not self.stop[0]:
+            while self.codes.atoms.shape[1] < ROOM:
+                self._make_room()
+            solve_many_atoms(
+                self.tree, self.rows, todo, self.lam, self.mu, self.max_rounds, self.margin, self.codes,
+                self.stop,
             )  # fmt: skip
             todo = todo[self.codes.states[todo] == active_set.OUT_OF_ROOM]
             if len(todo):
                 self._make_room()
-                # codes of many atoms have many of them farther away
-                local = make_local_columns(self.tree.points.shape[1], MORE_COLUMNS)
 
     def _finish(self, todo: NDArray[np.int64]) -> NDArray[np.int64]:
         """Prove rows over all columns; which of them have to be looked at once more."""
