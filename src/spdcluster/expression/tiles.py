@@ -39,7 +39,8 @@ TILE = 1024
 FIRST_CAPACITY = 64  # atoms
 MOST_SWEEPS = 64  # of all columns by one row
 MORE_COLUMNS = 16_384  # looked at together for codes of many atoms
-FEWEST_IN_STEP = 32  # rows of many atoms that are solved in step
+PROBE = 32  # rows that are tried before others, or fewer than which are not solved in step
+MANY_ATOMS = 24  # a row, from which on rows are solved in step
 ROOM = 512  # atoms that there is room for then
 
 
@@ -172,23 +173,39 @@ class Tile:
             self.tree, scratch, self.rows, self.lam, self.mu, self.margin, self.max_rounds, codes,
             self.stop,
         )  # fmt: skip
+        left = np.flatnonzero(codes.states != active_set.SOLVED)
+        many = left[codes.states[left] == active_set.OUT_OF_ROOM]
+        left = left[codes.states[left] != active_set.OUT_OF_ROOM]
+        # a few rows tell whether the others have few atoms too
+        for part in (left[:PROBE], left[PROBE:]):
+            if len(part) and np.mean(codes.sizes[left[:PROBE]]) < MANY_ATOMS:
+                many = np.concatenate([many, self._solve_on(scratch.columns, part)])
+            else:
+                many = np.concatenate([many, part])
         proved = np.zeros(len(self.rows), np.bool_)
-        left, local = np.flatnonzero(codes.states != active_set.SOLVED), scratch.columns
-        if len(left) >= FEWEST_IN_STEP:
-            self._solve_in_step(left)
-            proved[left] = self.codes.states[left] != AGAIN
-            left = left[~proved[left]]
-        while len(left) and not self.stop[0]:
-            solve_rows_locally(
-                self.tree, local, self.rows, left, self.lam, self.mu, self.max_rounds, self.codes,
-                self.stop,
-            )  # fmt: skip
-            left = left[self.codes.states[left] == active_set.OUT_OF_ROOM]
-            if len(left):
+        if len(many) >= PROBE:
+            self._solve_in_step(many)
+            proved[many] = self.codes.states[many] != AGAIN
+            many = many[~proved[many]]
+        # codes of many atoms have many of them farther away
+        local = make_local_columns(self.tree.points.shape[1], MORE_COLUMNS) if len(many) else None
+        while len(many) and not self.stop[0]:
+            if self.codes.atoms.shape[1] < ROOM or np.any(
+                self.codes.states[many] == active_set.OUT_OF_ROOM
+            ):
                 self._make_room()
-                # codes of many atoms have many of them farther away
-                local = make_local_columns(self.tree.points.shape[1], MORE_COLUMNS)
+            many = self._solve_on(local, many)
         return np.flatnonzero(~proved)
+
+    def _solve_on(self, local: Any, todo: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Solve rows on the columns around them; which of them have more atoms than there is room for."""
+        solve_rows_locally(
+            self.tree, local, self.rows, todo, self.lam, self.mu, self.max_rounds, self.codes,
+            self.stop,
+        )  # fmt: skip
+        full = todo[self.codes.states[todo] == active_set.OUT_OF_ROOM]
+        self.codes.sizes[full] = self.codes.atoms.shape[1]
+        return full
 
     def _solve_in_step(self, todo: NDArray[np.int64]) -> None:
         """Solve rows of many atoms, and prove them."""
