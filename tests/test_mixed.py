@@ -21,18 +21,20 @@ def gaussian_points(rng, n, p=6, groups=5, spread=0.5):
 def solve(source, n, alpha, l1_ratio=1.0, max_rounds=1000, capacity=mixed.CAPACITIES[0]):
     """All rows of a source; sizes, atoms, coefficients, values, rounds, states."""
     lam, mu = np.full(n, alpha * l1_ratio / 2), np.full(n, alpha * (1 - l1_ratio) / 2)
-    found = active_set.new_codes(n, capacity)
-    stop = np.zeros(1, np.bool_)
-    mixed.solve_rows_mixed(source, np.arange(n), lam, mu, max_rounds, found, stop)
-    return found
+    sizes, rounds, states = (np.zeros(n, np.int64) for _ in range(3))
+    known = (sizes, np.zeros((n, 4)), rounds, states)
+    stop, rows = np.zeros(1, np.bool_), np.arange(n)
+    atoms, c = mixed.solve_rows_mixed(
+        source, rows, rows, lam, mu, max_rounds, capacity, known, stop
+    )
+    return sizes, atoms, c, known[1], rounds, states
 
 
 def dense_codes(found, n):
     """Codes as a matrix (n, n)."""
     sizes, atoms, c, *_ = found
     C = np.zeros((n, n))
-    for i in range(n):
-        C[i, atoms[i, : sizes[i]]] = c[i, : sizes[i]]
+    C[np.repeat(np.arange(n), sizes), atoms] = c
     return C
 
 

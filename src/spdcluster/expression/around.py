@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from spdcluster.expression.active_set import SOLVED
 from spdcluster.expression.compiled import compiled
 from spdcluster.expression.local import LocalColumns, gather_columns, make_local_columns
-from spdcluster.expression.mixed import SCANS, Source, close_ranks, make_desk, solve_row_mixed
+from spdcluster.expression.mixed import (
+    SCANS,
+    Source,
+    make_desk,
+    solve_row_mixed,
+    start_anew,
+    write_code,
+)
 
 FEW_POINTS = 2**17
 COLUMNS, MORE_COLUMNS = 4096, 6144  # for few points, and for more than these
@@ -55,7 +62,8 @@ def solve_rows_around(
 ) -> None:  # pragma: no cover
     """Solve the rows of a tile, the points at the sorted positions `rows` (r,), few at a time.
 
-    Rows whose state is not SOLVED then have to be solved in another way.
+    Of a point that comes again the last code is the start. Rows whose state is not SOLVED then have to be solved in
+    another way.
     """
     columns, p = scratch.columns, tree.points.shape[1]
     desk = make_desk(columns.values.shape[1], p, codes.atoms.shape[1])
@@ -77,14 +85,23 @@ def solve_rows_around(
             nothing,
             scratch.points[:n],
         )
+        used, before = 0, -1
         for t in range(first, last):
             if stop[0]:
                 return
+            if (
+                before < 0
+                or rows[t] != rows[before]
+                or mu[t] != mu[before]
+                or codes.states[before] != SOLVED
+            ):
+                used = start_anew(desk)
             used, codes.rounds[t], codes.states[t] = solve_row_mixed(
-                source, rows[t] - positions[0], lam[t], mu[t], min(SCANS, max_rounds),
-                codes.atoms[t], codes.c[t], codes.values[t], desk,
+                source, rows[t] - positions[0], lam[t], mu[t], lam[before], min(SCANS, max_rounds), used,
+                codes.values[t], desk,
             )  # fmt: skip
-            m = close_ranks(codes.atoms[t], codes.c[t], used, desk)
+            m = write_code(used, desk, codes.atoms[t], codes.c[t])
             codes.sizes[t] = m if codes.states[t] == SOLVED else 0
             for a in range(m):
                 codes.atoms[t, a] = positions[codes.atoms[t, a]]
+            before = t

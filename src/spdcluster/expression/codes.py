@@ -109,3 +109,26 @@ class RowCodes:
         coef = csr_array((data, indices, starts), shape=self.shape)
         coef.sort_indices()
         return Solution(coef, objective, gap, rounds)
+
+    def solutions(self, steps: int) -> list[Solution]:
+        """The rows with the numbers s, s + `steps`, s + 2 `steps`... as a `Solution` for each s below `steps`."""
+        whole = self.solution()
+        if steps == 1:
+            return [whole]
+        return [
+            Solution(
+                whole.coef[s::steps],
+                whole.objective[s::steps],
+                whole.gap[s::steps],
+                whole.rounds[s::steps],
+            )
+            for s in range(steps)
+        ]
+
+
+def penalties(
+    alphas: NDArray[np.float64], l1_ratio: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """``lam`` and ``mu`` of `spdcluster.expression.active_set` for penalties (S, N), point by point: (N S,)."""
+    flat = np.ascontiguousarray(alphas.T).ravel()
+    return flat * l1_ratio / 2.0, flat * (1.0 - l1_ratio) / 2.0

@@ -34,16 +34,15 @@ def solve_columns(
     max_rounds: int,
     n_jobs: int,
     verbose: int = 0,
-) -> Solution:
-    """Codes of all points by each other, the kernel asked for blocks only."""
-    n = gram.n
+) -> list[Solution]:
+    """Codes of all points by each other, the kernel asked for blocks only, for decreasing penalties (S, N)."""
+    n, steps = gram.n, len(alphas)
     lam, mu = alphas * l1_ratio / 2.0, alphas * (1.0 - l1_ratio) / 2.0
-    codes = RowCodes(n, n)
-    for part in solve_some_rows(
-        gram, np.arange(n), lam, mu, max_rounds=max_rounds, n_jobs=n_jobs, verbose=verbose
-    ):
-        codes.add(part)
-    return codes.solution()
+    codes = [RowCodes(n, n) for _ in range(steps)]
+    for found in _solve_steps(gram, np.arange(n), lam, mu, max_rounds, n_jobs, verbose):
+        for step, part in enumerate(found):
+            codes[step].add(part)
+    return [part.solution() for part in codes]
 
 
 def solve_some_rows(
@@ -57,15 +56,33 @@ def solve_some_rows(
     verbose: int = 0,
 ) -> list[CodedRows]:
     """Codes of some points (r,) by all others, with the penalties (N,) of `active_set`."""
+    found = _solve_steps(gram, rows, lam[np.newaxis], mu[np.newaxis], max_rounds, n_jobs, verbose)
+    return [part for (part,) in found]
+
+
+def _solve_steps(
+    gram: Gram,
+    rows: NDArray[np.int64],
+    lam: NDArray[np.float64],
+    mu: NDArray[np.float64],
+    max_rounds: int,
+    n_jobs: int,
+    verbose: int,
+) -> list[list[CodedRows]]:
+    """Tile by tile the codes of some points for penalties (S, N), each started from the one before."""
     diagonal, stop = gram.diagonal(), np.zeros(1, np.bool_)
 
-    def solve(rows: NDArray[np.int64]) -> CodedRows:
+    def solve(rows: NDArray[np.int64]) -> list[CodedRows]:
         tile = ColumnTile(
-            gram, diagonal, lambda part: gram.block(rows, part), rows, diagonal[rows], lam[rows],
-            mu[rows], max_rounds, stop,
+            gram, diagonal, lambda part: gram.block(rows, part), rows, diagonal[rows], lam[0, rows],
+            mu[0, rows], max_rounds, stop,
         )  # fmt: skip
-        tile.solve()
-        return tile.coded()
+        found = []
+        for step in range(len(lam)):
+            tile.lam, tile.mu = lam[step, rows], mu[step, rows]
+            tile.solve()
+            found.append(tile.coded())
+        return found
 
     return solve_in_tiles(solve, rows, n_jobs, verbose, stop)
 

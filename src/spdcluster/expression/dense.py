@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spdcluster.expression import active_set, mixed
-from spdcluster.expression.codes import RowCodes, Solution, coded_rows
+from spdcluster.expression.active_set import duality_gap
+from spdcluster.expression.codes import CodedRows, RowCodes, Solution, coded_rows, penalties
 from spdcluster.expression.columns import solve_some_rows
 from spdcluster.expression.gaussian import gram_rows
 from spdcluster.expression.threads import run_chunks
@@ -34,16 +35,19 @@ def solve_dense(
     max_rounds: int,
     n_jobs: int,
     verbose: int = 0,
-) -> Solution:
-    """Codes of all points by each other from their Gram matrix (N, N), with `budget` more bytes of memory."""
+) -> list[Solution]:
+    """Codes of all points by each other from their Gram matrix (N, N), with `budget` more bytes of memory.
+
+    For each of S decreasing penalties `alphas` (S, N).
+    """
     # the compiled code is made for one memory layout; read-only arrays would be another
     K = np.require(K, np.float64, ["C", "W"])
     solver = _Rows(alphas, l1_ratio, max_rounds, n_jobs, verbose)
-    left = np.arange(len(K))
+    left = np.arange(alphas.size)
     if mixed.bytes_for(len(K)) <= budget:
         left = solver.solve_mixed(mixed.source_of_matrix(K), left)
     solver.solve(K, left)
-    return solver.codes.solution()
+    return solver.codes.solutions(len(alphas))
 
 
 def solve_gaussian(
@@ -55,26 +59,34 @@ def solve_gaussian(
     max_rounds: int,
     n_jobs: int,
     verbose: int = 0,
-) -> Solution:
+) -> list[Solution]:
     """The same for the kernel ``exp(-|u - v|^2)`` of short vectors, of which `budget` holds float32 values."""
-    vectors, n = gram.vectors, gram.n
+    vectors, n, steps = gram.vectors, gram.n, len(alphas)
     solver = _Rows(alphas, l1_ratio, max_rounds, n_jobs, verbose)
     # neighbours have atoms in common, which then are in the cache
     order = split_into_leaves(vectors, LEAF)[0] if n > ORDERED_FROM else np.arange(n)
+    order = (order[:, np.newaxis] * steps + np.arange(steps)).ravel()
     left = solver.solve_mixed(mixed.source_of_vectors(vectors, n_jobs), order)
     options: dict[str, int] = {"max_rounds": max_rounds, "n_jobs": n_jobs, "verbose": verbose}
-    if len(left) > MOST_LEFT * n and 8.0 * n**2 > budget:
-        return solve_tiles(vectors, alphas, l1_ratio, **options)
-    if len(left) and 8.0 * n**2 > budget:
-        for part in solve_some_rows(gram, left, solver.lam, solver.mu, **options):
-            solver.codes.add(part)
-    elif len(left):
+    if len(left) and 8.0 * n**2 <= budget:
         solver.solve(gaussian_gram(vectors, n_jobs), left)
-    return solver.codes.solution()
+    elif len(left) > MOST_LEFT * len(order):
+        return solve_tiles(vectors, alphas, l1_ratio, **options)
+    else:
+        for step in range(steps):
+            rows = left[left % steps == step] // steps
+            for part in solve_some_rows(
+                gram, rows, solver.lam[step::steps], solver.mu[step::steps], **options
+            ):
+                solver.codes.add(part._replace(rows=part.rows * steps + step))
+    return solver.codes.solutions(steps)
 
 
 class _Rows:
-    """The rows of one problem, solved in two ways; `codes` has those that are done."""
+    """The rows of one problem, solved in two ways; `codes` has those that are done.
+
+    Row ``i S + s`` is point i with the penalty s of S.
+    """
 
     def __init__(
         self,
@@ -84,14 +96,15 @@ class _Rows:
         n_jobs: int,
         verbose: int,
     ) -> None:
-        self.lam, self.mu = alphas * l1_ratio / 2.0, alphas * (1.0 - l1_ratio) / 2.0
+        self.steps, n = alphas.shape
+        self.lam, self.mu = penalties(alphas, l1_ratio)
         self.max_rounds, self.n_jobs, self.verbose = max_rounds, n_jobs, verbose
         self.stop = np.zeros(1, np.bool_)
-        self.codes = RowCodes(len(alphas), len(alphas))
+        self.codes = RowCodes(alphas.size, n)
 
     def _run(self, work: Callable[[NDArray[np.int64]], Any], todo: NDArray[np.int64]) -> list[Any]:
-        starts = range(0, len(todo), ROWS_PER_TASK)
-        tasks = [todo[start : start + ROWS_PER_TASK] for start in starts]
+        size = -(-ROWS_PER_TASK // self.steps) * self.steps
+        tasks = [todo[start : start + size] for start in range(0, len(todo), size)]
         return run_chunks(
             work,
             tasks,
@@ -104,36 +117,30 @@ class _Rows:
 
     def solve_mixed(self, source: mixed.Source, order: NDArray[np.int64]) -> NDArray[np.int64]:
         """Solve all rows, in this order, from float32 values; which are left."""
-        left = [order[:0]]
+        n, left = len(self.lam), [order[:0]]
+        sizes, rounds, states = (np.zeros(n, np.int64) for _ in range(3))
+        values = np.zeros((n, 4))
         for capacity in mixed.CAPACITIES:
-            found = active_set.new_codes(len(self.lam), capacity)
 
-            def solve(rows: NDArray[np.int64], found: Any = found) -> None:
-                mixed.solve_rows_mixed(
-                    source, rows, self.lam, self.mu, self.max_rounds, found, self.stop
-                )
+            def solve(entries: NDArray[np.int64], room: int = capacity) -> Any:
+                return mixed.solve_rows_mixed(
+                    source, entries // self.steps, entries, self.lam, self.mu, self.max_rounds, room,
+                    (sizes, values, rounds, states), self.stop,
+                )  # fmt: skip
 
-            self._run(solve, order)
-            states = found[5][order]
-            done = order[states == active_set.SOLVED]
-            self._add(done, *(part[done] for part in found))
-            left.append(order[states == mixed.LEFT])
-            order = order[states == active_set.OUT_OF_ROOM]
+            found = self._run(solve, order)
+            now = states[order]
+            done = order[now == active_set.SOLVED]
+            atoms, c = (np.concatenate(part) for part in zip(*found, strict=True))
+            gap = duality_gap(values[done], self.lam[done])
+            self.codes.add(
+                CodedRows(done, sizes[done], atoms, c, values[done, 0], gap, rounds[done])
+            )
+            left.append(order[now == mixed.LEFT])
+            order = order[now == active_set.OUT_OF_ROOM]
             if not len(order):
                 break
         return np.concatenate([*left, order])
-
-    def _add(
-        self,
-        rows: NDArray[np.int64],
-        sizes: Any,
-        atoms: Any,
-        c: Any,
-        values: Any,
-        rounds: Any,
-        _: Any,
-    ) -> None:
-        self.codes.add(coded_rows(rows, sizes, atoms, c, values, self.lam[rows], rounds))
 
     def solve(self, K: NDArray[np.float64], todo: NDArray[np.int64]) -> None:
         """Solve rows by their Gram matrix (N, N)."""
@@ -144,7 +151,7 @@ class _Rows:
                 nothing = np.zeros(len(rows) + 1, np.int64), np.empty(0, np.int64), np.empty(0)
                 found = active_set.solve_rows(
                     K,
-                    rows,
+                    rows // self.steps,
                     self.lam[rows],
                     self.mu[rows],
                     self.max_rounds,
@@ -158,7 +165,9 @@ class _Rows:
             for rows, *found in self._run(solve, todo):
                 # a full working set is all columns: there is no more room to ask for
                 full = (found[5] == active_set.OUT_OF_ROOM) & (capacity < n)
-                self._add(rows[~full], *(part[~full] for part in found))
+                sizes, atoms, c, values, rounds, _ = (part[~full] for part in found)
+                done = rows[~full]
+                self.codes.add(coded_rows(done, sizes, atoms, c, values, self.lam[done], rounds))
                 again.append(rows[full])
             todo, capacity = np.concatenate(again), min(4 * capacity, n)
 

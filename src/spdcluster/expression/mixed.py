@@ -63,9 +63,10 @@ Source = namedtuple("Source", "single scale margin known near blocks K points")
 # One thread's scratch. Of the atoms: inverse (capacity, capacity) of their Gram matrix, zero beyond them;
 # signs, step and target, values with the row, (capacity,) each; float32 coefficients. Of all columns: row and
 # gradient. Of the short list: columns, sizes of the gradient, values with the row and with each atom.
-# At the end: float64 values between atoms, points of the atoms in eights. A point to evaluate.
+# At the end: float64 values between atoms, points of the atoms in eights. A point to evaluate. The code: atoms and
+# coefficients, with free places.
 Desk = namedtuple(
-    "Desk", "Q signs u v target b single row g places best short P A members active point"
+    "Desk", "Q signs u v target b single row g places best short P A members active point atoms c"
 )
 
 
@@ -151,6 +152,8 @@ def make_desk(width: int, p: int, capacity: int) -> Any:  # pragma: no cover
         np.zeros((capacity // LANES, p, LANES)),
         np.zeros((capacity + 1, p)),
         np.zeros(p, np.float32),
+        np.full(capacity, -1),
+        np.zeros(capacity),
     )
 
 
@@ -158,29 +161,50 @@ def make_desk(width: int, p: int, capacity: int) -> Any:  # pragma: no cover
 def solve_rows_mixed(
     source: Any,
     rows: NDArray[Any],
+    entries: NDArray[Any],
     lam: NDArray[Any],
     mu: NDArray[Any],
     max_rounds: int,
-    codes: Any,
+    capacity: int,
+    known: Any,
     stop: NDArray[Any],
-) -> None:  # pragma: no cover
-    """Solve some rows (r,); the answers are those rows of `codes`.
+) -> tuple[NDArray[Any], NDArray[Any]]:  # pragma: no cover
+    """Solve the points `rows` (r,); what is known of their codes goes to those `entries` (r,) of `known`.
+
+    Of a point that comes again the last code is the start, so that its penalties should decrease.
 
     Parameters
     ----------
     source : Source
-    lam, mu : (n,) penalties, as in `spdcluster.expression.active_set`
-    codes : sizes (n,), atoms and coefficients (n, capacity), values (n, 4), rounds (n,), states (n,)
+    lam, mu : (e,) penalties of the entries, as in `spdcluster.expression.active_set`
+    capacity : int
+        Most atoms of a row.
+    known : sizes (e,), values (e, 4), rounds (e,), states (e,)
+
+    Returns
+    -------
+    atoms and coefficients of the codes that are SOLVED, one after the other
     """
-    sizes, atoms, c, values, rounds, states = codes
-    desk = make_desk(source.single.shape[1], source.points.shape[1], atoms.shape[1])
-    for i in rows:
+    sizes, values, rounds, states = known
+    desk = make_desk(source.single.shape[1], source.points.shape[1], capacity)
+    atoms, c = np.empty(len(rows) * capacity, np.int64), np.empty(len(rows) * capacity)
+    used, last, before, end = 0, -1, -1, 0
+    for t in range(len(rows)):
         if stop[0]:
             break
-        used, rounds[i], states[i] = solve_row_mixed(
-            source, i, lam[i], mu[i], min(SCANS, max_rounds), atoms[i], c[i], values[i], desk
-        )
-        sizes[i] = close_ranks(atoms[i], c[i], used, desk)
+        i, entry = rows[t], entries[t]
+        if i != last or states[before] != SOLVED or mu[before] != mu[entry]:
+            used = start_anew(desk)
+        used, rounds[entry], states[entry] = solve_row_mixed(
+            source, i, lam[entry], mu[entry], lam[before], min(SCANS, max_rounds), used,
+            values[entry], desk,
+        )  # fmt: skip
+        sizes[entry] = 0
+        if states[entry] == SOLVED:
+            sizes[entry] = write_code(used, desk, atoms[end:], c[end:])
+            end += sizes[entry]
+        last, before = i, entry
+    return atoms[:end].copy(), c[:end].copy()
 
 
 @leaf
@@ -200,23 +224,31 @@ def evaluate(source: Any, j: int, width: int, desk: Any) -> None:  # pragma: no 
 
 
 @leaf
-def close_ranks(
-    atoms: NDArray[Any], c: NDArray[Any], used: int, desk: Any
+def start_anew(desk: Any) -> int:  # pragma: no cover
+    """Let no atom be there; returns how many places are in use."""
+    for a in range(len(desk.c)):
+        if desk.signs[a] == 0.0 and desk.atoms[a] < 0:
+            break  # never used
+        for b in range(len(desk.c)):
+            desk.Q[a, b] = 0.0
+        desk.atoms[a], desk.signs[a], desk.c[a] = -1, 0.0, 0.0
+    return 0
+
+
+@leaf
+def write_code(
+    used: int, desk: Any, atoms: NDArray[Any], c: NDArray[Any]
 ) -> int:  # pragma: no cover
-    """Sort the atoms, leave out the free places, and leave the desk clean; how many atoms."""
+    """Sort the atoms, and leave out the free places; how many atoms."""
     m = 0
     for a in range(used):
-        for b in range(len(desk.Q)):
-            desk.Q[a, b] = 0.0
         if desk.signs[a] != 0.0:
-            atom, value, place = atoms[a], c[a], m
-            while place > 0 and atoms[place - 1] > atom:
+            place = m
+            while place > 0 and atoms[place - 1] > desk.atoms[a]:
                 atoms[place], c[place] = atoms[place - 1], c[place - 1]
                 place -= 1
-            atoms[place], c[place] = atom, value
+            atoms[place], c[place] = desk.atoms[a], desk.c[a]
             m += 1
-    for a in range(m, used):
-        c[a] = 0.0
     return m
 
 
@@ -226,22 +258,26 @@ def solve_row_mixed(
     i: int,
     lam: float,
     mu: float,
+    lam_before: float,
     most_scans: int,
-    atoms: NDArray[Any],
-    c: NDArray[Any],
+    m: int,
     value: NDArray[Any],
     desk: Any,
 ) -> tuple[int, int, int]:  # pragma: no cover
-    """Solve row i; returns (places in use, scans, state)."""
-    single, scale = source.single, source.scale
+    """Solve row i from the code on the desk, that of `lam_before`, in m places; (places in use, scans, state)."""
+    single, scale, atoms, c = source.single, source.scale, desk.atoms, desk.c
     row, g, b, signs, places = desk.row, desk.g, desk.b, desk.signs, desk.places
     penalty, damping = lam / scale, mu / scale
-    width = source.near
+    width = source.near if m == 0 else len(row)
     evaluate(source, i, width, desk)
     for j in range(width):
         row[j] = single[i, j]
-    c[:] = 0.0
-    m = 0
+    if m > 0:
+        for a in range(m):
+            evaluate(source, atoms[a], width, desk)
+        times_symmetric(desk.Q, signs, m, desk.u)
+        combine_eights(desk.target, c, lam_before / scale - penalty, desk.u, m)
+        walk_to_target(i, atoms, c, m, desk)
     for scan in range(most_scans):
         own, l1 = 0.0, 0.0
         for a in range(m):

@@ -120,7 +120,9 @@ def self_expression(
         return _by_admm(gram, K, alphas, l1_ratio, rho, tol, rounds, verbose)
     solve = _choose_regime(gram, budget, jobs)
     alphas = _penalties(gram, alpha, alpha_mode, l1_ratio, jobs)
-    solution = solve(alphas, l1_ratio, max_rounds=rounds, n_jobs=jobs, verbose=verbose)
+    (solution,) = solve(
+        alphas[np.newaxis], l1_ratio, max_rounds=rounds, n_jobs=jobs, verbose=verbose
+    )
     return _expression(gram, solution, alphas, tol)
 
 
@@ -147,8 +149,6 @@ def expression_path(
     -------
     list of Expression, one a penalty, each as exact as `self_expression` would give it
     """
-    from spdcluster.expression.paths import solve_path
-
     penalties = [check_real(alpha, "alphas", low=0.0, low_open=True) for alpha in alphas]
     if not penalties or any(a <= b for a, b in pairwise(penalties)):
         raise ValueError(f"alphas must be decreasing penalties, one or more; got {alphas!r}")
@@ -160,10 +160,8 @@ def expression_path(
     jobs = check_n_jobs(n_jobs)
     unit = _penalties(gram, 1.0, alpha_mode, l1_ratio, jobs)
     of_rows = [alpha * unit for alpha in penalties]
-    solutions = solve_path(
-        gram, of_rows, l1_ratio, _in_memory(gram, budget, jobs), max_rounds=rounds, n_jobs=jobs,
-        verbose=verbose,
-    )  # fmt: skip
+    solve = _choose_regime(gram, budget, jobs)
+    solutions = solve(np.array(of_rows), l1_ratio, max_rounds=rounds, n_jobs=jobs, verbose=verbose)
     return [_expression(gram, *pair, tol) for pair in zip(solutions, of_rows, strict=True)]
 
 
@@ -203,8 +201,8 @@ def _in_memory(gram: Gram, budget: float, n_jobs: int) -> NDArray[np.float64] | 
     return gram.dense(n_jobs)
 
 
-def _choose_regime(gram: Gram, budget: float, n_jobs: int) -> Callable[..., "Solution"]:
-    """The solver for this kernel and size, waiting for penalties."""
+def _choose_regime(gram: Gram, budget: float, n_jobs: int) -> Callable[..., "list[Solution]"]:
+    """The solver for this kernel and size, waiting for decreasing penalties (S, N)."""
     if is_compiled(gram):
         from spdcluster.expression.mixed import bytes_for
 

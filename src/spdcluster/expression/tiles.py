@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from spdcluster.expression import active_set
 from spdcluster.expression.around import Surroundings, make_surroundings, solve_rows_around
 from spdcluster.expression.candidates import Codes
-from spdcluster.expression.codes import CodedRows, RowCodes, Solution, coded_rows
+from spdcluster.expression.codes import CodedRows, RowCodes, Solution, coded_rows, penalties
 from spdcluster.expression.intrinsics import LANES
 from spdcluster.expression.lanes import UNROLLED
 from spdcluster.expression.local import make_local_columns, solve_rows_locally
@@ -52,25 +52,28 @@ def solve_tiles(
     max_rounds: int,
     n_jobs: int,
     verbose: int = 0,
-) -> Solution:
-    """Codes of all points by each other.
+) -> list[Solution]:
+    """Codes of all points by each other, for each of S decreasing penalties.
 
     Parameters
     ----------
     vectors : ndarray, shape (N, p)
         The kernel is ``exp(-|u - v|^2)``.
-    alphas : ndarray, shape (N,)
+    alphas : ndarray, shape (S, N)
     """
-    tree = build_tree(vectors, n_jobs)
-    lam, mu = alphas[tree.order] * l1_ratio / 2.0, alphas[tree.order] * (1.0 - l1_ratio) / 2.0
+    tree, steps = build_tree(vectors, n_jobs), len(alphas)
+    lam, mu = penalties(alphas[:, tree.order], l1_ratio)
 
-    def tile_of(rows: NDArray[np.int64], stop: NDArray[np.bool_]) -> Tile:
-        return Tile(tree, rows, lam[rows], mu[rows], max_rounds, stop)
+    def tile_of(positions: NDArray[np.int64], stop: NDArray[np.bool_]) -> Tile:
+        rows = np.repeat(positions, steps)
+        part = slice(positions[0] * steps, (positions[-1] + 1) * steps)
+        return Tile(tree, rows, lam[part], mu[part], max_rounds, stop)
 
-    codes = RowCodes(len(vectors), len(vectors))
-    for part in solve_each_tile(tree, tile_of, n_jobs, verbose):
-        codes.add(part)
-    return codes.solution()
+    codes = RowCodes(alphas.size, len(vectors))
+    for part in solve_each_tile(tree, tile_of, n_jobs, verbose, max(1, TILE // steps)):
+        step = np.arange(len(part.rows)) % steps
+        codes.add(part._replace(rows=part.rows * steps + step))
+    return codes.solutions(steps)
 
 
 def solve_each_tile(
