@@ -4,12 +4,19 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import njit
+from numba.core.cpu import CPUTargetOptions
 
 # Reassociation and fused multiply-add let the sums vectorise; NaN and infinity keep their meaning,
 # because comparisons with them end the active-set loops.
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 
 
+# not every numba knows them, and without them all is as right, but slower
+LEAF_OPTIONS = {
+    name: value
+    for name, value in {"forceinline": True, "_nrt": False}.items()
+    if hasattr(CPUTargetOptions, name)
+}
 OPTIONS = {"nogil": True, "fastmath": FAST, "error_model": "numpy", "boundscheck": False}
 
 
@@ -28,10 +35,7 @@ def leaf(function: Callable[..., Any]) -> Callable[..., Any]:
     It becomes part of its caller, and does not count references to the arrays that it is given: each count is
     an atomic instruction, and a function with many arrays spent a third of its time on them.
     """
-    try:
-        return _compiled(function, forceinline=True, _nrt=False, **OPTIONS)
-    except KeyError:  # a numba that does not know the options
-        return _compiled(function, **OPTIONS)
+    return _compiled(function, **LEAF_OPTIONS, **OPTIONS)
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
