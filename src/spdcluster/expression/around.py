@@ -85,7 +85,7 @@ def solve_rows_around(
             nothing,
             scratch.points[:n],
         )
-        used, before = 0, -1
+        used, before = np.int64(0), -1
         for t in range(first, last):
             if stop[0]:
                 return
@@ -95,7 +95,8 @@ def solve_rows_around(
                 or mu[t] != mu[before]
                 or codes.states[before] != SOLVED
             ):
-                used = start_anew(desk)
+                start_anew(desk)
+                used = np.int64(0)
             used, codes.rounds[t], codes.states[t] = solve_row_mixed(
                 source, rows[t] - positions[0], lam[t], mu[t], lam[before], min(SCANS, max_rounds), used,
                 codes.values[t], desk,

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spdcluster.expression import cholesky
 from spdcluster.expression.cholesky import PIVOT_FLOOR
 from spdcluster.expression.compiled import compiled
 from spdcluster.expression.long_vectors import (
@@ -14,9 +15,11 @@ from spdcluster.expression.long_vectors import (
     subtract_four_rows,
 )
 
-MANY = (
-    16  # atoms from which on the loops written out in vectors are faster than those of the compiler
-)
+# atoms from which on the loops written out in vectors are faster than those of the compiler
+MANY = 16
+
+few_append_atom, few_remove_atom = cholesky.append_atom, cholesky.remove_atom
+few_solve_transposed, few_solve_upper = cholesky.solve_transposed, cholesky.solve_upper
 
 
 @compiled
@@ -24,20 +27,14 @@ def append_atom(
     U: NDArray[Any], m: int, column: NDArray[Any], diagonal: float
 ) -> float:  # pragma: no cover
     """Grow the factor of m atoms by one with the values `column` (m,), which are used up; its pivot."""
-    pivot = diagonal
     if m < MANY:
-        for a in range(m):
-            w = column[a] * U[a, a]
-            for b in range(a + 1, m):
-                column[b] -= w * U[a, b]
-            U[a, m] = w
-            pivot -= w * w
-    else:
-        solve_transposed(U, m, column)
-        for a in range(m):
-            w = column[a]
-            U[a, m] = w
-            pivot -= w * w
+        return few_append_atom(U, m, column, diagonal)
+    pivot = diagonal
+    solve_transposed(U, m, column)
+    for a in range(m):
+        w = column[a]
+        U[a, m] = w
+        pivot -= w * w
     pivot = max(pivot, PIVOT_FLOOR * diagonal, 1e-300)
     U[m, m] = 1.0 / np.sqrt(pivot)
     return pivot
@@ -48,6 +45,9 @@ def remove_atom(
     U: NDArray[Any], m: int, position: int, y: NDArray[Any]
 ) -> None:  # pragma: no cover
     """Shrink the factor of m atoms by one; `y` (m,) = U^-T b follows, if it is not empty."""
+    if m < MANY:
+        few_remove_atom(U, m, position, y)
+        return
     for a in range(position):
         start = a * U.shape[1] + position
         copy_entries(U, start + 1, U, start, m - 1 - position)
@@ -57,13 +57,7 @@ def remove_atom(
         inverse = 1.0 / np.sqrt(here * here + below * below)
         cos, sin = here * inverse, below * inverse
         U[a, a] = inverse
-        if m < MANY:
-            for b in range(a + 1, m - 1):
-                upper, lower = U[a, b + 1], U[a + 1, b + 1]
-                U[a, b] = cos * upper + sin * lower
-                U[a + 1, b + 1] = cos * lower - sin * upper
-        else:
-            rotate_rows(U, a, a + 2, m - a - 2, cos, sin)
+        rotate_rows(U, a, a + 2, m - a - 2, cos, sin)
         if len(y) > 0:
             upper, lower = y[a], y[a + 1]
             y[a] = cos * upper + sin * lower
@@ -73,18 +67,20 @@ def remove_atom(
 @compiled
 def solve_transposed(U: NDArray[Any], m: int, x: NDArray[Any]) -> None:  # pragma: no cover
     """Solve ``U^T y = x`` in place for the leading m entries."""
+    if m < MANY:
+        few_solve_transposed(U, m, x)
+        return
     first = 0
-    if m >= MANY:
-        while first + 4 <= m:
-            a = first
-            x0 = x[a] * U[a, a]
-            x1 = (x[a + 1] - x0 * U[a, a + 1]) * U[a + 1, a + 1]
-            x2 = (x[a + 2] - x0 * U[a, a + 2] - x1 * U[a + 1, a + 2]) * U[a + 2, a + 2]
-            x3 = x[a + 3] - x0 * U[a, a + 3] - x1 * U[a + 1, a + 3] - x2 * U[a + 2, a + 3]
-            x3 *= U[a + 3, a + 3]
-            x[a], x[a + 1], x[a + 2], x[a + 3] = x0, x1, x2, x3
-            first += 4
-            subtract_four_rows(x, first, U, a, m - first, x0, x1, x2, x3)
+    while first + 4 <= m:
+        a = first
+        x0 = x[a] * U[a, a]
+        x1 = (x[a + 1] - x0 * U[a, a + 1]) * U[a + 1, a + 1]
+        x2 = (x[a + 2] - x0 * U[a, a + 2] - x1 * U[a + 1, a + 2]) * U[a + 2, a + 2]
+        x3 = x[a + 3] - x0 * U[a, a + 3] - x1 * U[a + 1, a + 3] - x2 * U[a + 2, a + 3]
+        x3 *= U[a + 3, a + 3]
+        x[a], x[a + 1], x[a + 2], x[a + 3] = x0, x1, x2, x3
+        first += 4
+        subtract_four_rows(x, first, U, a, m - first, x0, x1, x2, x3)
     for a in range(first, m):
         value = x[a] * U[a, a]
         x[a] = value
@@ -97,27 +93,22 @@ def solve_upper(
     U: NDArray[Any], m: int, y: NDArray[Any], x: NDArray[Any]
 ) -> None:  # pragma: no cover
     """Solve ``U x = y`` for the leading m entries; `x` may be `y`."""
+    if m < MANY:
+        few_solve_upper(U, m, y, x)
+        return
     last = m
-    if m >= MANY:
-        while last >= 4:
-            a = last - 4
-            x0, x1, x2, x3 = y[a], y[a + 1], y[a + 2], y[a + 3]
-            four_rows_times(U, a, m - last, x, last, x)
-            x3 = (x3 - x[a + 3]) * U[a + 3, a + 3]
-            x2 = (x2 - x[a + 2] - x3 * U[a + 2, a + 3]) * U[a + 2, a + 2]
-            x1 = (x1 - x[a + 1] - x2 * U[a + 1, a + 2] - x3 * U[a + 1, a + 3]) * U[a + 1, a + 1]
-            x0 -= x[a] + x1 * U[a, a + 1] + x2 * U[a, a + 2] + x3 * U[a, a + 3]
-            x[a], x[a + 1], x[a + 2], x[a + 3] = x0 * U[a, a], x1, x2, x3
-            last = a
+    while last >= 4:
+        a = last - 4
+        x0, x1, x2, x3 = y[a], y[a + 1], y[a + 2], y[a + 3]
+        four_rows_times(U, a, m - last, x, last, x)
+        x3 = (x3 - x[a + 3]) * U[a + 3, a + 3]
+        x2 = (x2 - x[a + 2] - x3 * U[a + 2, a + 3]) * U[a + 2, a + 2]
+        x1 = (x1 - x[a + 1] - x2 * U[a + 1, a + 2] - x3 * U[a + 1, a + 3]) * U[a + 1, a + 1]
+        x0 -= x[a] + x1 * U[a, a + 1] + x2 * U[a, a + 2] + x3 * U[a, a + 3]
+        x[a], x[a + 1], x[a + 2], x[a + 3] = x0 * U[a, a], x1, x2, x3
+        last = a
     for a in range(last - 1, -1, -1):
         value = y[a]
         for b in range(a + 1, m):
             value -= U[a, b] * x[b]
         x[a] = value * U[a, a]
-
-
-@compiled
-def solve_factored(U: NDArray[Any], m: int, x: NDArray[Any]) -> None:  # pragma: no cover
-    """Solve ``U^T U y = x`` in place for the leading m entries."""
-    solve_transposed(U, m, x)
-    solve_upper(U, m, x, x)

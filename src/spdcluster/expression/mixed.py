@@ -188,13 +188,15 @@ def solve_rows_mixed(
     sizes, values, rounds, states = known
     desk = make_desk(source.single.shape[1], source.points.shape[1], capacity)
     atoms, c = np.empty(len(rows) * capacity, np.int64), np.empty(len(rows) * capacity)
-    used, last, before, end = 0, -1, -1, 0
+    # no literal: functions would be compiled for it apart
+    used, last, before, end = np.int64(0), -1, -1, 0
     for t in range(len(rows)):
         if stop[0]:
             break
         i, entry = rows[t], entries[t]
         if i != last or states[before] != SOLVED or mu[before] != mu[entry]:
-            used = start_anew(desk)
+            start_anew(desk)
+            used = np.int64(0)
         used, rounds[entry], states[entry] = solve_row_mixed(
             source, i, lam[entry], mu[entry], lam[before], min(SCANS, max_rounds), used,
             values[entry], desk,
@@ -224,15 +226,14 @@ def evaluate(source: Any, j: int, width: int, desk: Any) -> None:  # pragma: no 
 
 
 @leaf
-def start_anew(desk: Any) -> int:  # pragma: no cover
-    """Let no atom be there; returns how many places are in use."""
+def start_anew(desk: Any) -> None:  # pragma: no cover
+    """Let no atom be there, and no place in use."""
     for a in range(len(desk.c)):
         if desk.signs[a] == 0.0 and desk.atoms[a] < 0:
             break  # never used
         for b in range(len(desk.c)):
             desk.Q[a, b] = 0.0
         desk.atoms[a], desk.signs[a], desk.c[a] = -1, 0.0, 0.0
-    return 0
 
 
 @leaf
@@ -319,7 +320,7 @@ def solve_row_mixed(
         at, high = worst_in_doubt(source, i, np.float32(penalty - error - moved), atoms, c, m, desk)
         if high > lam * (1.0 + SLACK):
             places[0] = at
-            m = add_atom(source, i, penalty, damping, 0, atoms, c, m, width, desk)
+            m = add_atom(source, i, penalty, damping, np.int64(0), atoms, c, m, width, desk)
             if m < 0:
                 return len(c), scan, -m
             continue
@@ -362,7 +363,7 @@ def add_from_short_list(
         j = np.uint64(atoms[a])
         for f in range(SHORT):
             desk.P[a, f] = single[j, places[f]]
-    worst = worst_of_few(desk.P, best, c, 0, limit)
+    worst = worst_of_few(desk.P, best, c, np.int64(0), limit)
     for _ in range(max(ADDED, m // ATOMS_FOR_ONE_MORE)):
         m = add_atom(source, i, penalty, damping, worst, atoms, c, m, width, desk)
         if m < 0:
@@ -396,7 +397,7 @@ def add_atom(
         desk.signs,
     )
     j = desk.places[listed]
-    evaluate(source, j, width, desk)
+    evaluate(source, np.int64(j), width, desk)
     free = m
     for a in range(m):
         v[a] = single[j, np.uint64(atoms[a])]
