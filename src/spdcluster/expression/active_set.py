@@ -25,7 +25,7 @@ from spdcluster.expression.cholesky import (
     solve_transposed,
     solve_upper,
 )
-from spdcluster.expression.compiled import compiled
+from spdcluster.expression.compiled import compiled, leaf
 from spdcluster.expression.intrinsics import largest_in_eights
 
 # Fewer chunks hide violators, more fill the working set in vain; measured on 1024 textures.
@@ -41,6 +41,20 @@ REFINE = 1e-12
 SLACK = 1e-10
 
 SOLVED, STOPPED, OUT_OF_ROOM = 0, 1, 2
+
+
+@leaf
+def first_crossing(
+    c: NDArray[Any], target: NDArray[Any], signs: NDArray[Any], m: int
+) -> tuple[float, int]:  # pragma: no cover
+    """How far from `c` to `target` the first coefficient reaches zero, and which; (1, -1) if none does."""
+    step, leaving = 1.0, -1
+    for a in range(m):
+        if target[a] * signs[a] <= 0.0:
+            here = c[a] / (c[a] - target[a]) if c[a] != 0.0 else 0.0
+            if here < step or leaving < 0:
+                step, leaving = min(here, step), a
+    return step, leaving
 
 
 @compiled
@@ -65,12 +79,7 @@ def settle_signs(
     while m > 0:
         solve_upper(U, m, y, target)
         # walk from c to the target until the first coefficient reaches zero
-        step, leaving = 1.0, -1
-        for a in range(m):
-            if target[a] * signs[a] <= 0.0:
-                here = c[a] / (c[a] - target[a]) if c[a] != 0.0 else 0.0
-                if here < step or leaving < 0:
-                    step, leaving = min(here, step), a
+        step, leaving = first_crossing(c, target, signs, m)
         for a in range(m):
             c[a] += step * (target[a] - c[a])
         if leaving < 0:

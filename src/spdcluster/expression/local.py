@@ -25,12 +25,10 @@ from spdcluster.expression.cholesky import append_atom
 from spdcluster.expression.compiled import compiled
 from spdcluster.expression.gaussian import exp_negative
 from spdcluster.expression.intrinsics import kernel_row
-from spdcluster.expression.mixed import padded
+from spdcluster.expression.mixed import WIDTH, padded
 from spdcluster.expression.tree import BLOCK, LEAF, aligned_empty
 
-MOST_COLUMNS = 3072
 NEAR = 1024  # of these are looked at first
-WIDTH = 512  # columns evaluated together
 TOGETHER = 128  # rows that share their columns
 KEPT = 1500  # points whose kernel values are kept from row to row
 
@@ -58,7 +56,7 @@ class LocalColumns(NamedTuple):
     used: NDArray[np.int64]
 
 
-def make_local_columns(p: int, most: int = MOST_COLUMNS) -> LocalColumns:
+def make_local_columns(p: int, most: int) -> LocalColumns:
     """Scratch for points in p dimensions; memory is taken only as it is used."""
     return LocalColumns(
         np.empty(most, np.int64),

@@ -22,6 +22,7 @@ from spdcluster.expression.active_set import (
     SLACK,
     SOLVED,
     STOPPED,
+    first_crossing,
     gradient,
     largest_size,
     polish,
@@ -462,12 +463,7 @@ def walk(
     moved = 0.0
     while m > 0:
         solve_upper(U, m, y, target)
-        step, leaving = 1.0, -1
-        for a in range(m):
-            if target[a] * signs[a] <= 0.0:
-                here = c[a] / (c[a] - target[a]) if c[a] != 0.0 else 0.0
-                if here < step or leaving < 0:
-                    step, leaving = min(here, step), a
+        step, leaving = first_crossing(c, target, signs, m)
         for a in range(m):
             change = step * (target[a] - c[a])
             moved = max(moved, abs(change))

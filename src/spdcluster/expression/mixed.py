@@ -20,7 +20,7 @@ from spdcluster.expression.active_set import OUT_OF_ROOM, SLACK, SOLVED, largest
 from spdcluster.expression.compiled import compiled, leaf
 from spdcluster.expression.gaussian import gaussian_value
 from spdcluster.expression.intrinsics import kernel_row
-from spdcluster.expression.screening import UNIT, single_margin
+from spdcluster.expression.screening import UNIT, gradient_error, single_margin
 from spdcluster.expression.short_vectors import (
     add_square,
     combine_eights,
@@ -280,15 +280,14 @@ def solve_row_mixed(
         combine_eights(desk.target, c, lam_before / scale - penalty, desk.u, m)
         walk_to_target(i, atoms, c, m, desk)
     for scan in range(most_scans):
-        own, l1 = 0.0, 0.0
+        own = 0.0
         for a in range(m):
             atom = np.uint64(atoms[a])
             desk.single[a] = c[a]
             row[atom] = single[i, atom] - damping * c[a]
             own += c[a] * single[i, atom]
-            l1 += abs(c[a])
         row[i] = own  # so that the row does not explain itself
-        error = (1.0 + l1) * (source.margin + (m + 3) * UNIT)
+        error = gradient_error(c[:m], source.margin)
         if not error <= MOST_ERROR * penalty:
             return m, scan, LEFT
         steepest = gradient_and_worst(

@@ -71,7 +71,7 @@ def single_margin(p: int, largest_norm: float) -> float:
 
     Rounding the two points moves their distance by at most ``2 u X``, and ``exp(-d^2)`` has slope at
     most ``sqrt(2/e)``; the sum over p squares, ``d^2``, has relative error ``(p + 2) u``, and
-    ``d^2 exp(-d^2) <= 1/e``; the exponential itself is good to 4 u (tests/test_tiles.py).
+    ``d^2 exp(-d^2) <= 1/e``; the exponential itself is good to 4 u (tests/test_large.py).
     """
     return UNIT * (2.0 * 0.858 * largest_norm + 0.368 * (p + 2) + 4.0)
 
